@@ -28,7 +28,7 @@ int main(void) {
 
   ashlar_stats stats = {.struct_size = sizeof stats};
   ashlar_get_stats(allocator, &stats);
-  printf("%s: %lld blocks, at most %lld B live\n", text, (long long)stats.allocation.risen,
+  printf("%s: %lld blocks, at most %lld B live\n", text, (long long)stats.allocation.increased,
          (long long)stats.requested_bytes.peak);
   ashlar_allocator_destroy(allocator);
   return 0;

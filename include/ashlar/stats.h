@@ -18,24 +18,24 @@ namespace ashlar {
 
 class Engine;
 
-// A gauge with its peak and totals. Without resets, current == risen - fallen.
+// A gauge with its peak and totals. Without resets, current == increased - decreased.
 struct Stat {
   int64_t current = 0;
   int64_t peak = 0;
-  int64_t risen = 0;   // sum of all increases since the last reset
-  int64_t fallen = 0;  // sum of all decreases since the last reset
+  int64_t increased = 0;  // sum of all increases since the last reset
+  int64_t decreased = 0;  // sum of all decreases since the last reset
 
-  void rise(int64_t by) {
+  void increase(int64_t by) {
     current += by;
-    risen += by;
+    increased += by;
     if (current > peak) peak = current;
   }
-  void fall(int64_t by) {
+  void decrease(int64_t by) {
     current -= by;
-    fallen += by;
+    decreased += by;
   }
   void reset_peak() { peak = current; }
-  void reset_totals() { risen = fallen = 0; }
+  void reset_totals() { increased = decreased = 0; }
 };
 
 // A gauge for all blocks, and separately for blocks of the small pool (up to 1 MiB) and of the
@@ -46,13 +46,13 @@ struct StatTriple {
   Stat large_pool;
 
   Stat& of(bool is_small) { return is_small ? small_pool : large_pool; }
-  void rise(bool is_small, int64_t by) {
-    all.rise(by);
-    of(is_small).rise(by);
+  void increase(bool is_small, int64_t by) {
+    all.increase(by);
+    of(is_small).increase(by);
   }
-  void fall(bool is_small, int64_t by) {
-    all.fall(by);
-    of(is_small).fall(by);
+  void decrease(bool is_small, int64_t by) {
+    all.decrease(by);
+    of(is_small).decrease(by);
   }
   void reset_peak() {
     for (Stat* stat : {&all, &small_pool, &large_pool}) stat->reset_peak();

@@ -148,17 +148,17 @@ PinnedBlock* PinnedAllocator::create_block(PinnedPool& pool, const PinnedMemory&
   ++pool.block_count;
   block->state = PinnedState::kFree;
   ++class_counts_[sizes_.class_of(memory.bytes)];
-  stats_.allocations.rise(1);
-  stats_.allocated_bytes.rise(static_cast<int64_t>(memory.bytes));
+  stats_.allocations.increase(1);
+  stats_.allocated_bytes.increase(static_cast<int64_t>(memory.bytes));
   return block;
 }
 
 PinnedBlock* PinnedAllocator::hand_out(PinnedBlock* block, size_t bytes) {
   block->state = PinnedState::kAllocated;
   block->requested_bytes = bytes;
-  stats_.active_requests.rise(1);
-  stats_.active_bytes.rise(static_cast<int64_t>(block->bytes()));
-  stats_.requested_bytes.rise(static_cast<int64_t>(bytes));
+  stats_.active_requests.increase(1);
+  stats_.active_bytes.increase(static_cast<int64_t>(block->bytes()));
+  stats_.requested_bytes.increase(static_cast<int64_t>(bytes));
   return block;
 }
 
@@ -248,8 +248,8 @@ void PinnedAllocator::release_capture(CaptureId capture,
       std::erase(block->captures, capture);
       for (const DeviceStream& use : launched_on) add_once(block->uses, use);
       if (block->state != PinnedState::kInGraph || !block->captures.empty()) continue;
-      stats_.graph_blocks.fall(1);
-      stats_.graph_bytes.fall(static_cast<int64_t>(block->bytes()));
+      stats_.graph_blocks.decrease(1);
+      stats_.graph_bytes.decrease(static_cast<int64_t>(block->bytes()));
       if (finish_free(block)) pending.push_back(block);
     }
   }

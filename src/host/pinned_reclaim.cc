@@ -11,8 +11,8 @@ bool PinnedAllocator::finish_free(PinnedBlock* block) {
   const auto bytes = static_cast<int64_t>(block->bytes());
   if (!block->captures.empty()) {
     block->state = PinnedState::kInGraph;
-    stats_.graph_blocks.rise(1);
-    stats_.graph_bytes.rise(bytes);
+    stats_.graph_blocks.increase(1);
+    stats_.graph_bytes.increase(bytes);
     return false;
   }
   if (block->uses.empty()) {
@@ -20,20 +20,20 @@ bool PinnedAllocator::finish_free(PinnedBlock* block) {
     return false;
   }
   block->state = PinnedState::kPending;
-  stats_.pending_blocks.rise(1);
-  stats_.pending_bytes.rise(bytes);
+  stats_.pending_blocks.increase(1);
+  stats_.pending_bytes.increase(bytes);
   return true;
 }
 
 void PinnedAllocator::make_free(PinnedBlock* block) {
   const auto bytes = static_cast<int64_t>(block->bytes());
   if (block->state == PinnedState::kPending) {
-    stats_.pending_blocks.fall(1);
-    stats_.pending_bytes.fall(bytes);
+    stats_.pending_blocks.decrease(1);
+    stats_.pending_bytes.decrease(bytes);
   }
-  stats_.active_requests.fall(1);
-  stats_.active_bytes.fall(bytes);
-  stats_.requested_bytes.fall(static_cast<int64_t>(block->requested_bytes));
+  stats_.active_requests.decrease(1);
+  stats_.active_bytes.decrease(bytes);
+  stats_.requested_bytes.decrease(static_cast<int64_t>(block->requested_bytes));
   block->requested_bytes = 0;
   block->state = PinnedState::kFree;
   // Parts of the reserve segment cannot be released, so they are cached regardless of size.
@@ -140,8 +140,8 @@ void PinnedAllocator::release_queued() {
     }
     ++stats_.host_frees;
     stats_.host_free_time.record(took_ns);
-    stats_.allocations.fall(1);
-    stats_.allocated_bytes.fall(static_cast<int64_t>(block->bytes()));
+    stats_.allocations.decrease(1);
+    stats_.allocated_bytes.decrease(static_cast<int64_t>(block->bytes()));
     block->memory = {};
     --std::exchange(block->pool, nullptr)->block_count;
     block->state = PinnedState::kNone;

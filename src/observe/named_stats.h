@@ -40,8 +40,8 @@ struct FlattenVisitor {
   void operator()(const std::string& name, const Stat& stat) const {
     flat.emplace_back(name + ".current", stat.current);
     flat.emplace_back(name + ".peak", stat.peak);
-    flat.emplace_back(name + ".allocated", stat.risen);
-    flat.emplace_back(name + ".freed", stat.fallen);
+    flat.emplace_back(name + ".allocated", stat.increased);
+    flat.emplace_back(name + ".freed", stat.decreased);
   }
   void operator()(const std::string& name, const StatTriple& triple) const {
     (*this)(name + ".all", triple.all);

@@ -320,7 +320,7 @@ static void test_statistics(ashlar_allocator* allocator) {
   ashlar_stats stats = {.struct_size = sizeof stats};
   ASHLAR_EXPECT_OK(ashlar_get_stats(allocator, &stats));
   ASHLAR_EXPECT(stats.allocated_bytes.current == 4 << 20);
-  ASHLAR_EXPECT(stats.requested_bytes.risen == 4 << 20 && stats.requested_bytes.fallen == 0);
+  ASHLAR_EXPECT(stats.requested_bytes.increased == 4 << 20 && stats.requested_bytes.decreased == 0);
   ASHLAR_EXPECT(stats.allocation.current == 1 && stats.active.current == 1);
   ASHLAR_EXPECT(stats.reserved_bytes.current >= stats.active_bytes.current);
   int64_t peak = 0;

@@ -158,19 +158,19 @@ TEST_P(EngineMemoryContract, DestructorReleasesBlocksInUse) {
 struct Shadow {
   int64_t current = 0;
   int64_t peak = 0;
-  int64_t risen = 0;
-  int64_t fallen = 0;
+  int64_t increased = 0;
+  int64_t decreased = 0;
 
   void add(int64_t by) {
     current += by;
-    (by > 0 ? risen : fallen) += by > 0 ? by : -by;
+    (by > 0 ? increased : decreased) += by > 0 ? by : -by;
     peak = std::max(peak, current);
   }
   void expect_is(const StatTriple& stat, const char* name) const {
     EXPECT_EQ(stat.all.current, current) << name;
     EXPECT_EQ(stat.all.peak, peak) << name;
-    EXPECT_EQ(stat.all.risen, risen) << name;
-    EXPECT_EQ(stat.all.fallen, fallen) << name;
+    EXPECT_EQ(stat.all.increased, increased) << name;
+    EXPECT_EQ(stat.all.decreased, decreased) << name;
     EXPECT_EQ(stat.small_pool.current + stat.large_pool.current, current) << name;
   }
 };
@@ -223,14 +223,14 @@ TEST_P(EngineMemoryContract, ResettingStatsClearsPeaksAndTotals) {
   AllocatorStats now = stats();
   EXPECT_EQ(now.allocated_bytes.all.peak, static_cast<int64_t>(kept->bytes));
   EXPECT_EQ(now.reserved_bytes.all.peak, now.reserved_bytes.all.current);
-  EXPECT_GT(now.allocated_bytes.all.fallen, 0) << "totals must not change";
+  EXPECT_GT(now.allocated_bytes.all.decreased, 0) << "totals must not change";
   engine().reset_total_stats();
   now = stats();
-  EXPECT_EQ(now.allocation.all.risen, 0);
-  EXPECT_EQ(now.allocated_bytes.all.fallen, 0);
+  EXPECT_EQ(now.allocation.all.increased, 0);
+  EXPECT_EQ(now.allocated_bytes.all.decreased, 0);
   EXPECT_EQ(now.allocated_bytes.all.current, static_cast<int64_t>(kept->bytes));
   free(kept);
-  EXPECT_EQ(stats().allocation.all.fallen, 1);
+  EXPECT_EQ(stats().allocation.all.decreased, 1);
 }
 
 }  // namespace ashlar::contract

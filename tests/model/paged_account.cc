@@ -54,8 +54,8 @@ void PagedRun::update_account(const ActiveBlock& active, int64_t sign, bool allo
                               bool is_active) {
   const bool is_small = SizePolicy::is_small(active.bytes);
   const auto change = [&](Stat& stat, int64_t by) {
-    if (sign > 0) stat.rise(by);
-    if (sign < 0) stat.fall(by);
+    if (sign > 0) stat.increase(by);
+    if (sign < 0) stat.decrease(by);
   };
   const auto change_all = [&](StatTriple& triple, int64_t by) {
     change(triple.all, by);
@@ -124,11 +124,11 @@ void PagedRun::release_extent_parts(const ActiveBlock& active) {
 
 void PagedRun::compare(const std::string& name, const Stat& found, const Stat& kept) {
   const bool is_same = found.current == kept.current && found.peak == kept.peak &&
-                       found.risen == kept.risen && found.fallen == kept.fallen;
+                       found.increased == kept.increased && found.decreased == kept.decreased;
   if (is_same) return;
   const auto words = [](const Stat& stat) {
-    return text(stat.current, " (peak ", stat.peak, ", risen ", stat.risen, ", fallen ",
-                stat.fallen, ")");
+    return text(stat.current, " (peak ", stat.peak, ", increased ", stat.increased, ", decreased ",
+                stat.decreased, ")");
   };
   disagree(text(name, " is ", words(found), ", and should be ", words(kept)));
 }

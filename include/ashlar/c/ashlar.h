@@ -333,8 +333,8 @@ ASHLAR_C_API ashlar_status ashlar_resume(ashlar_allocator* allocator,
 typedef struct ashlar_stat {
   int64_t current;
   int64_t peak;
-  int64_t risen;   // sum of all increases since the last reset
-  int64_t fallen;  // sum of all decreases since the last reset
+  int64_t increased;  // sum of all increases since the last reset
+  int64_t decreased;  // sum of all decreases since the last reset
 } ashlar_stat;
 
 typedef struct ashlar_stats {

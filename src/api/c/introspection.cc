@@ -19,7 +19,7 @@ void require_function(Function function, const char* name) {
 }
 
 ashlar_stat values_of(const Stat& stat) {
-  return {stat.current, stat.peak, stat.risen, stat.fallen};
+  return {stat.current, stat.peak, stat.increased, stat.decreased};
 }
 
 }  // namespace

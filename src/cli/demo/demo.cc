@@ -122,7 +122,7 @@ std::vector<Check> checks_of(const std::vector<EngineRun>& runs) {
   const EngineRun& paged = runs.back();
   std::vector<Check> checks = {
       {fmt::format("all allocators served the same {} allocations, peak {} requested",
-                   group_digits(static_cast<uint64_t>(paged.stats.allocation.all.risen)),
+                   group_digits(static_cast<uint64_t>(paged.stats.allocation.all.increased)),
                    format_bytes(static_cast<size_t>(paged.stats.requested_bytes.all.peak))),
        true},
       {fmt::format("the paged engine reserved at most {:.0f} % more than requested, and the least",
@@ -131,7 +131,7 @@ std::vector<Check> checks_of(const std::vector<EngineRun>& runs) {
       {"all memory was returned to the device at the end", true},
   };
   for (const EngineRun& run : runs) {
-    checks[0].holds &= run.stats.allocation.all.risen == paged.stats.allocation.all.risen &&
+    checks[0].holds &= run.stats.allocation.all.increased == paged.stats.allocation.all.increased &&
                        run.stats.requested_bytes.all.peak == paged.stats.requested_bytes.all.peak;
     checks[1].holds &= &run == &paged || reserved_ratio(paged) < reserved_ratio(run);
     checks[2].holds &= run.returned_all_memory;

@@ -35,12 +35,12 @@ Result<ClassicBlock*> ClassicEngine::reclaim_and_retry(AllocParams& params, Stat
 // as in PyTorch, it runs once.
 Result<ClassicBlock*> ClassicEngine::release_all_and_retry(AllocParams& params) {
   while (true) {
-    const int64_t frees_before = stats_.stats().allocation.all.fallen;
+    const int64_t frees_before = stats_.stats().allocation.all.decreased;
     if (Status released = release_cached({}); !released.ok()) return released;
     ++stats_.stats().alloc_retries;
     Result<ClassicBlock*> grown = grow(params);
     const bool is_full = !grown.ok() && grown.status().is_out_of_memory();
-    if (!is_full || stats_.stats().allocation.all.fallen == frees_before) return grown;
+    if (!is_full || stats_.stats().allocation.all.decreased == frees_before) return grown;
   }
 }
 

@@ -17,29 +17,29 @@ void StatsRecorder::count_allocated(const ClassicBlock& block) {
   const bool is_small = block.pool->is_small();
   const auto bytes = static_cast<int64_t>(block.bytes);
   const auto requested_bytes = static_cast<int64_t>(block.requested_bytes);
-  stats_.allocation.rise(is_small, 1);
-  stats_.allocated_bytes.rise(is_small, bytes);
-  stats_.active.rise(is_small, 1);
-  stats_.active_bytes.rise(is_small, bytes);
-  stats_.requested_bytes.rise(is_small, requested_bytes);
-  if (block.bytes >= sizes_.max_split_bytes()) stats_.oversize_allocations.rise(1);
+  stats_.allocation.increase(is_small, 1);
+  stats_.allocated_bytes.increase(is_small, bytes);
+  stats_.active.increase(is_small, 1);
+  stats_.active_bytes.increase(is_small, bytes);
+  stats_.requested_bytes.increase(is_small, requested_bytes);
+  if (block.bytes >= sizes_.max_split_bytes()) stats_.oversize_allocations.increase(1);
   for (UsageStats* usage : {&block.pool->usage(), block.stream_usage}) {
-    usage->allocation.rise(1);
-    usage->allocated_bytes.rise(bytes);
-    usage->active_bytes.rise(bytes);
-    usage->requested_bytes.rise(requested_bytes);
+    usage->allocation.increase(1);
+    usage->allocated_bytes.increase(bytes);
+    usage->active_bytes.increase(bytes);
+    usage->requested_bytes.increase(requested_bytes);
   }
 }
 
 void StatsRecorder::count_free_requested(const ClassicBlock& block) {
   const bool is_small = block.pool->is_small();
   const auto bytes = static_cast<int64_t>(block.bytes);
-  stats_.allocation.fall(is_small, 1);
-  stats_.allocated_bytes.fall(is_small, bytes);
-  if (block.bytes >= sizes_.max_split_bytes()) stats_.oversize_allocations.fall(1);
+  stats_.allocation.decrease(is_small, 1);
+  stats_.allocated_bytes.decrease(is_small, bytes);
+  if (block.bytes >= sizes_.max_split_bytes()) stats_.oversize_allocations.decrease(1);
   for (UsageStats* usage : {&block.pool->usage(), block.stream_usage}) {
-    usage->allocation.fall(1);
-    usage->allocated_bytes.fall(bytes);
+    usage->allocation.decrease(1);
+    usage->allocated_bytes.decrease(bytes);
   }
 }
 
@@ -47,12 +47,12 @@ void StatsRecorder::count_free_completed(const ClassicBlock& block) {
   const bool is_small = block.pool->is_small();
   const auto bytes = static_cast<int64_t>(block.bytes);
   const auto requested_bytes = static_cast<int64_t>(block.requested_bytes);
-  stats_.active.fall(is_small, 1);
-  stats_.active_bytes.fall(is_small, bytes);
-  stats_.requested_bytes.fall(is_small, requested_bytes);
+  stats_.active.decrease(is_small, 1);
+  stats_.active_bytes.decrease(is_small, bytes);
+  stats_.requested_bytes.decrease(is_small, requested_bytes);
   for (UsageStats* usage : {&block.pool->usage(), block.stream_usage}) {
-    usage->active_bytes.fall(bytes);
-    usage->requested_bytes.fall(requested_bytes);
+    usage->active_bytes.decrease(bytes);
+    usage->requested_bytes.decrease(requested_bytes);
   }
 }
 
@@ -61,11 +61,11 @@ void StatsRecorder::count_reserved(const ClassicBlock& block, size_t bytes) {
   ++stats_.device_allocs;
   for (StatTriple* reserved : {&stats_.reserved_bytes, &block.pool->usage().reserved_bytes,
                                &block.stream_usage->reserved_bytes}) {
-    reserved->rise(is_small, static_cast<int64_t>(bytes));
+    reserved->increase(is_small, static_cast<int64_t>(bytes));
   }
   if (block.expandable != nullptr) return;
-  stats_.segment.rise(is_small, 1);
-  if (bytes >= sizes_.max_split_bytes()) stats_.oversize_segments.rise(1);
+  stats_.segment.increase(is_small, 1);
+  if (bytes >= sizes_.max_split_bytes()) stats_.oversize_segments.increase(1);
 }
 
 void StatsRecorder::count_released(const ClassicBlock& block, size_t bytes) {
@@ -73,18 +73,18 @@ void StatsRecorder::count_released(const ClassicBlock& block, size_t bytes) {
   ++stats_.device_frees;
   for (StatTriple* reserved : {&stats_.reserved_bytes, &block.pool->usage().reserved_bytes,
                                &block.stream_usage->reserved_bytes}) {
-    reserved->fall(is_small, static_cast<int64_t>(bytes));
+    reserved->decrease(is_small, static_cast<int64_t>(bytes));
   }
   if (block.expandable != nullptr) return;
-  stats_.segment.fall(is_small, 1);
-  if (bytes >= sizes_.max_split_bytes()) stats_.oversize_segments.fall(1);
+  stats_.segment.decrease(is_small, 1);
+  if (bytes >= sizes_.max_split_bytes()) stats_.oversize_segments.decrease(1);
 }
 
 void StatsRecorder::count_inactive_split(bool is_small, int64_t count_change,
                                          int64_t bytes_change) {
   const auto change = [&](StatTriple& stat, int64_t by) {
-    if (by > 0) stat.rise(is_small, by);
-    if (by < 0) stat.fall(is_small, -by);
+    if (by > 0) stat.increase(is_small, by);
+    if (by < 0) stat.decrease(is_small, -by);
   };
   change(stats_.inactive_split, count_change);
   change(stats_.inactive_split_bytes, bytes_change);

@@ -34,10 +34,10 @@ void for_each_stat(AllocatorStats& stats, const Visit& visit) {
   for (auto& [id, usage] : stats.streams) for_each_stat(usage, visit);
 }
 
-void add(Stat& stat, int64_t current, int64_t risen, int64_t at_reset) {
+void add(Stat& stat, int64_t current, int64_t increased, int64_t at_reset) {
   stat.current += current;
-  stat.risen += risen;
-  stat.fallen += risen - (current - at_reset);
+  stat.increased += increased;
+  stat.decreased += increased - (current - at_reset);
 }
 
 void add(const Sums& sums, const Counters& counters) {
@@ -69,8 +69,8 @@ void add(const Sums& sums, const Counters& counters) {
 
 void set_current(StatTriple& triple, bool is_small, int64_t value) {
   const int64_t more = value - triple.of(is_small).current;
-  if (more > 0) triple.rise(is_small, more);
-  if (more < 0) triple.fall(is_small, -more);
+  if (more > 0) triple.increase(is_small, more);
+  if (more < 0) triple.decrease(is_small, -more);
 }
 
 // How far a sum can rise before it reaches a new peak.
@@ -154,8 +154,8 @@ void PeakTracker::count_reserved(const Arena& arena, bool is_small, int64_t byte
   ++(bytes > 0 ? stats_.device_allocs : stats_.device_frees);
   for (StatTriple* reserved : {&stats_.reserved_bytes, &arena.pool_usage->reserved_bytes,
                                &arena.stream_usage->reserved_bytes}) {
-    if (bytes > 0) reserved->rise(is_small, bytes);
-    if (bytes < 0) reserved->fall(is_small, -bytes);
+    if (bytes > 0) reserved->increase(is_small, bytes);
+    if (bytes < 0) reserved->decrease(is_small, -bytes);
   }
 }
 
@@ -163,12 +163,12 @@ void PeakTracker::move_reserved(const Extent& extent, const Arena& to, bool is_s
   const auto bytes = static_cast<int64_t>(extent.bytes);
   MutexLock lock(mutex_);
   const auto move = [&](StatTriple& from, StatTriple& into) {
-    from.fall(extent.is_small, bytes);
-    into.rise(is_small, bytes);
+    from.decrease(extent.is_small, bytes);
+    into.increase(is_small, bytes);
   };
   if (extent.is_small != is_small) {
-    stats_.reserved_bytes.of(extent.is_small).fall(bytes);
-    stats_.reserved_bytes.of(is_small).rise(bytes);
+    stats_.reserved_bytes.of(extent.is_small).decrease(bytes);
+    stats_.reserved_bytes.of(is_small).increase(bytes);
   }
   move(extent.arena->pool_usage->reserved_bytes, to.pool_usage->reserved_bytes);
   move(extent.arena->stream_usage->reserved_bytes, to.stream_usage->reserved_bytes);
@@ -176,8 +176,8 @@ void PeakTracker::move_reserved(const Extent& extent, const Arena& to, bool is_s
 
 void PeakTracker::count_segments(bool is_small, int64_t more) {
   MutexLock lock(mutex_);
-  if (more > 0) stats_.segment.rise(is_small, more);
-  if (more < 0) stats_.segment.fall(is_small, -more);
+  if (more > 0) stats_.segment.increase(is_small, more);
+  if (more < 0) stats_.segment.decrease(is_small, -more);
 }
 
 void PeakTracker::count_stitch() {
@@ -210,7 +210,7 @@ void PeakTracker::update_peaks(const Arena* requester) {
 
 void PeakTracker::update_peaks_locked(const Arena* requester) {
   ArenaLocks lock(arenas_);
-  for_each_stat(stats_, [](Stat& stat) { stat.current = stat.risen = stat.fallen = 0; });
+  for_each_stat(stats_, [](Stat& stat) { stat.current = stat.increased = stat.decreased = 0; });
   for (const Arena* arena : arenas_) {
     for (const SubArena& sub : arena->sub_arenas) {
       add({stats_, arena->pool_usage, arena->stream_usage, sub.is_small}, sub.counters);

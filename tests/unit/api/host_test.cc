@@ -309,9 +309,9 @@ TEST_F(HostAllocatorTest, ResetsPeaksAndTotalsSeparately) {
   static_cast<void>(host.allocate(kMiB));
   host.reset_peak_stats();
   EXPECT_EQ(host.stats().active_requests.peak, 0);
-  EXPECT_EQ(host.stats().active_requests.risen, 1);
+  EXPECT_EQ(host.stats().active_requests.increased, 1);
   host.reset_total_stats();
-  EXPECT_EQ(host.stats().active_requests.risen, 0);
+  EXPECT_EQ(host.stats().active_requests.increased, 0);
   EXPECT_EQ(host.stats().host_allocs, 0);
 }
 

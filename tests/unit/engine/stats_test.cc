@@ -56,7 +56,7 @@ TEST_F(EngineStatsTest, ExpandableBlocksAreNotInactiveSplit) {
   allocate(4 * kMiB);
   free(first);
   EXPECT_EQ(stats().inactive_split.all.current, 0);
-  EXPECT_EQ(stats().inactive_split_bytes.all.risen, 0);
+  EXPECT_EQ(stats().inactive_split_bytes.all.increased, 0);
 }
 
 TEST_F(EngineStatsTest, CountsDeviceCalls) {
@@ -66,7 +66,7 @@ TEST_F(EngineStatsTest, CountsDeviceCalls) {
   trim();
   EXPECT_EQ(stats().device_allocs, 2);
   EXPECT_EQ(stats().device_frees, 2);
-  EXPECT_EQ(stats().segment.all.risen, 2);
+  EXPECT_EQ(stats().segment.all.increased, 2);
 }
 
 TEST_F(EngineStatsTest, CountsMappingsAsDeviceCalls) {
@@ -88,7 +88,7 @@ TEST_F(EngineStatsTest, ResetsPeaksToCurrent) {
   EXPECT_EQ(stats().allocated_bytes.all.peak, static_cast<int64_t>(12 * kMiB));
   engine_->reset_peak_stats();
   EXPECT_EQ(stats().allocated_bytes.all.peak, static_cast<int64_t>(4 * kMiB));
-  EXPECT_EQ(stats().allocation.all.risen, 2) << "totals stay";
+  EXPECT_EQ(stats().allocation.all.increased, 2) << "totals stay";
   free(block);
 }
 
@@ -98,7 +98,7 @@ TEST_F(EngineStatsTest, ResetsTotalsAndCounters) {
   EXPECT_EQ(allocation_error(100 * kMiB).kind(), StatusKind::kOutOfMemory);
   engine_->reset_total_stats();
   const AllocatorStats seen = stats();
-  EXPECT_EQ(seen.allocation.all.risen, 0);
+  EXPECT_EQ(seen.allocation.all.increased, 0);
   EXPECT_EQ(seen.allocation.all.current, 1);
   EXPECT_EQ(seen.ooms, 0);
   EXPECT_EQ(seen.alloc_retries, 0);

@@ -102,17 +102,17 @@ TEST_F(HostStatsTest, ResetsPeaksAndTotalsSeparately) {
   HostStats stats = pinned().stats();
   EXPECT_EQ(stats.active_bytes.peak, static_cast<int64_t>(kept->bytes()));
   EXPECT_FALSE(stats.host_alloc_time.has_extremes);
-  EXPECT_EQ(stats.active_requests.risen, 2);
+  EXPECT_EQ(stats.active_requests.increased, 2);
   pinned().reset_total_stats();
   stats = pinned().stats();
-  EXPECT_EQ(stats.active_requests.risen, 0);
+  EXPECT_EQ(stats.active_requests.increased, 0);
   EXPECT_EQ(stats.active_requests.current, 1);
   EXPECT_EQ(stats.host_allocs, 0);
   EXPECT_EQ(stats.host_frees, 0);
   EXPECT_EQ(stats.host_alloc_time.count, 0);
   EXPECT_TRUE(stats.size_classes.empty());
   free(kept);
-  EXPECT_EQ(pinned().stats().active_requests.fallen, 1);
+  EXPECT_EQ(pinned().stats().active_requests.decreased, 1);
   EXPECT_TRUE(pinned().validate().ok());
 }
 

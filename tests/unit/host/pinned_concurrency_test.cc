@@ -93,7 +93,7 @@ TEST_P(PinnedConcurrencyTest, ThreadsShareBlocksStreamsAndTheCache) {
   const HostStats stats = pinned().stats();
   EXPECT_EQ(stats.active_requests.current, 0);
   EXPECT_EQ(stats.pending_blocks.current, 0);
-  EXPECT_EQ(stats.active_requests.risen, static_cast<int64_t>(kThreadCount * kRoundCount));
+  EXPECT_EQ(stats.active_requests.increased, static_cast<int64_t>(kThreadCount * kRoundCount));
   EXPECT_LE(stats.allocated_bytes.current, static_cast<int64_t>(stats.reserve_used_bytes));
   EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
 }

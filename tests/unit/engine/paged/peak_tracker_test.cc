@@ -54,18 +54,18 @@ TEST_F(PeakTrackerTest, PeaksAreExactAcrossStreams) {
       const StreamId stream = streams[random.below(streams.size())];
       Block* block = allocate(wanted, stream);
       live.push_back(block);
-      count.rise(1);
-      bytes.rise(static_cast<int64_t>(block->bytes));
-      by_stream[stream].rise(static_cast<int64_t>(block->bytes));
-      requested.rise(static_cast<int64_t>(wanted));
+      count.increase(1);
+      bytes.increase(static_cast<int64_t>(block->bytes));
+      by_stream[stream].increase(static_cast<int64_t>(block->bytes));
+      requested.increase(static_cast<int64_t>(wanted));
     } else {
       std::swap(live[random.below(live.size())], live.back());
       Block* block = live.back();
       live.pop_back();
-      count.fall(1);
-      bytes.fall(static_cast<int64_t>(block->bytes));
-      by_stream[block->stream].fall(static_cast<int64_t>(block->bytes));
-      requested.fall(static_cast<int64_t>(block->requested_bytes));
+      count.decrease(1);
+      bytes.decrease(static_cast<int64_t>(block->bytes));
+      by_stream[block->stream].decrease(static_cast<int64_t>(block->bytes));
+      requested.decrease(static_cast<int64_t>(block->requested_bytes));
       free(block);
     }
     if (i == 8000) {
@@ -78,8 +78,8 @@ TEST_F(PeakTrackerTest, PeaksAreExactAcrossStreams) {
   EXPECT_EQ(found.allocation.all.peak, count.peak);
   EXPECT_EQ(found.allocation.all.current, count.current);
   EXPECT_EQ(found.allocated_bytes.all.peak, bytes.peak);
-  EXPECT_EQ(found.allocated_bytes.all.risen, bytes.risen);
-  EXPECT_EQ(found.allocated_bytes.all.fallen, bytes.fallen);
+  EXPECT_EQ(found.allocated_bytes.all.increased, bytes.increased);
+  EXPECT_EQ(found.allocated_bytes.all.decreased, bytes.decreased);
   EXPECT_EQ(found.requested_bytes.all.peak, requested.peak);
   for (const auto& [stream, stat] : by_stream) {
     EXPECT_EQ(found.streams.at(stream).allocated_bytes.peak, stat.peak);
@@ -122,8 +122,8 @@ TEST_F(PeakTrackerTest, ResetTotalsStartFromZero) {
   allocate(1024);
   free(first);
   const AllocatorStats found = stats();
-  EXPECT_EQ(found.allocated_bytes.all.risen, 1024);
-  EXPECT_EQ(found.allocated_bytes.all.fallen, 4096);
+  EXPECT_EQ(found.allocated_bytes.all.increased, 1024);
+  EXPECT_EQ(found.allocated_bytes.all.decreased, 4096);
   EXPECT_EQ(found.allocated_bytes.all.current, 1024);
 }
 
@@ -136,7 +136,7 @@ TEST_F(PeakTrackerTest, KeepsTotalsOfDestroyedPools) {
   must(engine_->trim());
   ASSERT_FALSE(engine_->pool_use_count(kPool).ok());
   const AllocatorStats found = stats();
-  EXPECT_EQ(found.allocated_bytes.all.risen, static_cast<int64_t>(4 * kMiB));
+  EXPECT_EQ(found.allocated_bytes.all.increased, static_cast<int64_t>(4 * kMiB));
   EXPECT_EQ(found.allocated_bytes.all.peak, static_cast<int64_t>(4 * kMiB));
   EXPECT_EQ(found.reserved_bytes.all.current, 0);
 }
