@@ -29,15 +29,17 @@ Clock& host_clock() {
 
 }  // namespace
 
-PagedConfig::PagedConfig(Device& its_device, const AllocatorOptions& its_options, Clock* its_clock)
-    : device(its_device),
-      clock(its_clock != nullptr ? *its_clock : host_clock()),
-      options(its_options),
-      index(its_device.properties().index),
-      capacity_bytes(its_device.properties().capacity_bytes),
-      granule_bytes(usable_granule_bytes(its_device.properties())),
-      sizing(its_options.policy, granule_bytes,
-             its_options.shareable_expandable_segments && its_device.properties().can_export_fd),
-      max_waste(max_waste_of(its_options.policy)) {}
+PagedConfig::PagedConfig(Device& engine_device, const AllocatorOptions& allocator_options,
+                         Clock* injected_clock)
+    : device(engine_device),
+      clock(injected_clock != nullptr ? *injected_clock : host_clock()),
+      options(allocator_options),
+      index(engine_device.properties().index),
+      capacity_bytes(engine_device.properties().capacity_bytes),
+      granule_bytes(usable_granule_bytes(engine_device.properties())),
+      sizing(allocator_options.policy, granule_bytes,
+             allocator_options.shareable_expandable_segments &&
+                 engine_device.properties().can_export_fd),
+      max_waste(max_waste_of(allocator_options.policy)) {}
 
 }  // namespace ashlar::paged
