@@ -236,7 +236,7 @@ class PlainTest(unittest.TestCase):
                            "ASHLAR_LIVE_TOKEN": "0123456789abcdef"}
             with LiveProgram(PROGRAM, "--silent", environment=environment) as second:
                 report = json.loads(self.top(second.pid, "--json").stdout)
-                self.assertIn(f"cannot bind port {port} of 127.0.0.1", report["trouble"])
+                self.assertIn(f"cannot bind port {port} of 127.0.0.1", report["setup_error"])
 
     def test_reports_unmonitored_processes(self):
         self.assertIn("there is no process 1073741824", self.top(1 << 30).stderr)

@@ -147,28 +147,26 @@ Result<LiveStats> parse_live_stats(std::string_view stats_json) {
   std::string invalid_field;
   JsonFields fields(response, invalid_field);
   if (const uint64_t version = fields.unsigned_integer("version");
-      invalid_field.empty() && version != 1) {
+      invalid_field.empty() && version != 2) {
     return Status::format(text("the process uses protocol version ", version,
-                               " (expected 1); use the ashlar tool of its version"));
+                               " (expected 2); use the ashlar tool of its version"));
   }
   LiveStats parsed;
   parsed.program = fields.string("program");
   parsed.version = fields.string("ashlar");
-  parsed.shown_seconds = fields.number("shown_seconds");
-  parsed.trouble = fields.string("trouble");
+  parsed.monitored_seconds = fields.number("monitored_seconds");
+  parsed.setup_error = fields.string("setup_error");
   const auto list = response.find("allocators");
   if (list == response.end() || !list->is_array() || list->size() > kMaxAllocators) {
     return Status::format("the response has no valid list \"allocators\"");
   }
   for (const Json& each : *list) parsed.allocators.push_back(parse_allocator(each, invalid_field));
-  // Older versions do not report host allocators.
-  if (const auto hosts = response.find("host_allocators"); hosts != response.end()) {
-    if (!hosts->is_array() || hosts->size() > kMaxAllocators) {
-      return Status::format("the response has no valid list \"host_allocators\"");
-    }
-    for (const Json& each : *hosts) {
-      parsed.host_allocators.push_back(parse_host_allocator(each, invalid_field));
-    }
+  const auto hosts = response.find("host_allocators");
+  if (hosts == response.end() || !hosts->is_array() || hosts->size() > kMaxAllocators) {
+    return Status::format("the response has no valid list \"host_allocators\"");
+  }
+  for (const Json& each : *hosts) {
+    parsed.host_allocators.push_back(parse_host_allocator(each, invalid_field));
   }
   if (invalid_field.empty()) return parsed;
   return Status::format(
@@ -194,8 +192,8 @@ Json live_stats_json(const LiveStats& stats, int64_t pid) {
   return {{"pid", pid},
           {"program", stats.program},
           {"ashlar", stats.version},
-          {"shown_seconds", stats.shown_seconds},
-          {"trouble", stats.trouble},
+          {"monitored_seconds", stats.monitored_seconds},
+          {"setup_error", stats.setup_error},
           {"allocators", std::move(allocators)},
           {"host_allocators", std::move(host_allocators)}};
 }

@@ -48,9 +48,9 @@ struct LiveHostStats : LiveMemoryStats {
 
 struct LiveStats {
   std::string program{};
-  std::string version{};     // of Ashlar
-  double shown_seconds = 0;  // since monitoring began
-  std::string trouble{};     // error from the setup that ASHLAR_LIVE requested; empty: none
+  std::string version{};         // of Ashlar
+  double monitored_seconds = 0;  // since monitoring began
+  std::string setup_error{};     // error from the setup that ASHLAR_LIVE requested; empty: none
   std::vector<LiveAllocatorStats> allocators{};
   std::vector<LiveHostStats> host_allocators{};
 

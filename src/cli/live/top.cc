@@ -101,7 +101,7 @@ ExitCode list_processes(const TopArguments& arguments, const Session& session) {
                format_bytes(stats.total(&LiveAllocatorStats::reserved_bytes)),
                format_bytes(stats.total(&LiveAllocatorStats::allocated_bytes)),
                format_bytes(stats.total(&LiveAllocatorStats::requested_bytes)),
-               printable(stats.trouble)});
+               printable(stats.setup_error)});
   }
   if (arguments.json) {
     session.console.print(format_json({{"processes", std::move(list)}}));
@@ -143,8 +143,8 @@ ExitCode print_lines(LiveClient& process, const TopArguments& arguments, const S
   while (true) {
     Result<LiveStats> stats = process.get_stats();
     if (!stats.ok()) return finish(stats.status(), session);
-    if (samples.empty() && !stats->trouble.empty()) {
-      session.console.print_message(printable(stats->trouble));
+    if (samples.empty() && !stats->setup_error.empty()) {
+      session.console.print_message(printable(stats->setup_error));
     }
     if (samples.empty()) session.console.print(top_headings());
     append(samples, *std::move(stats));

@@ -29,7 +29,7 @@ std::string rate(const LiveSamples& samples, std::vector<Stats> LiveStats::*list
   if (samples.size() < 2) return "-";
   const LiveStats& now = samples.back();
   const LiveStats& previous = samples[samples.size() - 2];
-  const double seconds = now.shown_seconds - previous.shown_seconds;
+  const double seconds = now.monitored_seconds - previous.monitored_seconds;
   const auto then = std::find_if((previous.*list).begin(), (previous.*list).end(),
                                  [&](const Stats& each) { return each.number == stats.number; });
   // The counter was reset, or the PID was reused.
@@ -122,7 +122,7 @@ std::string plot_text(const LiveSamples& samples, const Terminal& terminal, size
     each.columns.insert(each.columns.begin(), columns - shown, {});
   }
   const double seconds =
-      samples.back().shown_seconds - samples[samples.size() - shown].shown_seconds;
+      samples.back().monitored_seconds - samples[samples.size() - shown].monitored_seconds;
   plot.begin_text = shown == columns ? fmt::format("{:.0f} s ago", seconds) : "";
   plot.end_text = "now";
   return draw(plot, terminal);
@@ -149,8 +149,8 @@ std::string top_screen(const LiveSamples& samples, const TopPage& page, const Te
   std::vector<std::string> lines;
   lines.push_back(fmt::format("{}, process {}: Ashlar {}, monitored for {:.0f} s",
                               printable(now.program), page.pid, printable(now.version),
-                              now.shown_seconds));
-  if (!now.trouble.empty()) lines.push_back("! " + printable(now.trouble));
+                              now.monitored_seconds));
+  if (!now.setup_error.empty()) lines.push_back("! " + printable(now.setup_error));
   lines.emplace_back();
   const std::string table = top_headings() + top_lines(samples);
   for (std::string& each : lines_of(table)) lines.push_back(std::move(each));

@@ -28,7 +28,7 @@ LiveStats sample(double seconds, uint64_t allocations) {
   LiveStats stats;
   stats.program = "train";
   stats.version = "0.1.0";
-  stats.shown_seconds = seconds;
+  stats.monitored_seconds = seconds;
   stats.allocators = {allocator};
   return stats;
 }
@@ -103,7 +103,7 @@ TEST(TopTextTest, DrawsPlotIfSpaceAllows) {
 TEST(TopTextTest, SanitizesTextOfProcess) {
   LiveStats hostile = sample(1, 1);
   hostile.program = "\x1b[2J\x07oops\xc2\x9b";
-  hostile.trouble = "\x1b]0;title\x07\n\nlines";
+  hostile.setup_error = "\x1b]0;title\x07\n\nlines";
   hostile.allocators[0].engine = "a\nb";
   hostile.allocators[0].backend = "\x1b[31m";
   const std::string screen = top_screen({hostile}, {.pid = 7, .note = "\x1b"}, Terminal());

@@ -42,8 +42,8 @@ export interface LiveStats {
   pid: number;
   program: string;
   ashlar: string;
-  shown_seconds: number;
-  trouble: string;
+  monitored_seconds: number;
+  setup_error: string;
   allocators: LiveAllocator[];
   host_allocators: LiveHostAllocator[];
 }

@@ -12,7 +12,7 @@ export interface LiveSample {
 
 // Appends a sample. Starts over if the process was restarted.
 export function withSample(samples: LiveSample[], stats: LiveStats): LiveSample[] {
-  const at = stats.shown_seconds;
+  const at = stats.monitored_seconds;
   const last = samples.at(-1);
   const before = last && at <= last.at ? [] : samples;
   return [...before, { stats, at }].slice(-kMaxSamples);

@@ -242,7 +242,7 @@ function Numbers() {
           ))}
         </tbody>
       </table>
-      {last.stats.trouble && <p class="note">{last.stats.trouble}</p>}
+      {last.stats.setup_error && <p class="note">{last.stats.setup_error}</p>}
     </section>
   );
 }

@@ -15,8 +15,8 @@ import * as session from "../../src/session.ts";
 
 const allocator = (number: number, allocations: number) =>
   ({ number, allocations, reserved_bytes: 100, device_calls: 1 }) as LiveAllocator;
-const statsAt = (shown_seconds: number, ...allocators: LiveAllocator[]) =>
-  ({ shown_seconds, allocators, host_allocators: [] as LiveHostAllocator[] }) as LiveStats;
+const statsAt = (monitored_seconds: number, ...allocators: LiveAllocator[]) =>
+  ({ monitored_seconds, allocators, host_allocators: [] as LiveHostAllocator[] }) as LiveStats;
 const sampleAt = (at: number, ...allocators: LiveAllocator[]): LiveSample => ({
   at,
   stats: statsAt(at, ...allocators),
