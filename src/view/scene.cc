@@ -93,7 +93,7 @@ TruncatedList ooms_of(const Document& document) {
   for (uint32_t i = 0; i < trace.size(); ++i) {
     if (trace[i].action != TraceAction::kOom || ooms.count++ >= kMaxMarks) continue;
     ooms.first.push_back(
-        {{"entry", i}, {"wanted", trace[i].bytes}, {"free", trace[i].address.value()}});
+        {{"entry", i}, {"requested", trace[i].bytes}, {"free", trace[i].address.value()}});
   }
   return ooms;
 }

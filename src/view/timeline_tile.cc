@@ -153,7 +153,7 @@ void add_changes(const std::vector<ShownAllocation>& shown, uint32_t column_coun
   response.add("first", first);
   response.add("change_column", columns);
   response.add("change_row", rows);
-  response.add("change_comes", is_addition);
+  response.add("change_is_added", is_addition);
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ TEST(CliGateTest, FailsWhenLimitIsExceeded) {
   EXPECT_EQ(answer["passed"], false);
   ASSERT_EQ(answer["checks"].size(), 3U) << "without limits, the defaults apply";
   EXPECT_EQ(answer["checks"][0]["passed"], false);
-  EXPECT_EQ(answer["checks"][2]["unit"], "part");
+  EXPECT_EQ(answer["checks"][2]["unit"], "fraction");
 }
 
 TEST(CliGateTest, WritesMarkdownAndJUnitFiles) {

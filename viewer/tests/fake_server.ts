@@ -113,7 +113,7 @@ export function tileResponse(
     first: ["u32", first],
     change_column: ["u16", changes.map((change) => change[0])],
     change_row: ["u32", changes.map((change) => change[1])],
-    change_comes: ["u8", changes.map((change) => change[2])],
+    change_is_added: ["u8", changes.map((change) => change[2])],
     id: ["u32", rows.map((one) => run.indexOf(one))],
     bytes: ["f64", rows.map((one) => one.bytes)],
     made: ["u32", rows.map((one) => one.made)],

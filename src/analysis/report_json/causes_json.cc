@@ -17,10 +17,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json report_as_json(const Report& report, const AllocatorOptions& recorded) {
-  Json words = Json::object();
-  for (const CauseRow& row : cause_rows(report.causes)) words[row.key] = row.description;
+  Json explanations = Json::object();
+  for (const CauseRow& row : cause_rows(report.causes)) explanations[row.key] = row.description;
   Json json = peaks_json(report);
-  json["at_peak"]["words"] = std::move(words);
+  json["at_peak"]["explanations"] = std::move(explanations);
   json["advice"] = make_advice(report, recorded);
   return json;
 }

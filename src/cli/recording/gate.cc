@@ -140,7 +140,7 @@ Json gate_as_json(const GateReport& report, uint64_t base_device, uint64_t new_d
       return check.unit == GateUnit::kBytes ? Json(static_cast<uint64_t>(number)) : Json(number);
     };
     checks.push_back({{"name", check.name},
-                      {"unit", check.unit == GateUnit::kBytes ? "bytes" : "part"},
+                      {"unit", check.unit == GateUnit::kBytes ? "bytes" : "fraction"},
                       {"base", value(check.base)},
                       {"new", value(check.now)},
                       {"allowed", value(check.allowed)},

@@ -40,7 +40,7 @@ std::vector<std::vector<uint32_t>> stacks_in(const ColumnsReader& tile) {
   const auto ids = tile.column<uint32_t>("id");
   const auto columns = tile.column<uint16_t>("change_column");
   const auto rows = tile.column<uint32_t>("change_row");
-  const auto is_added = tile.column<uint8_t>("change_comes");
+  const auto is_added = tile.column<uint8_t>("change_is_added");
   std::vector<uint32_t> now = tile.column<uint32_t>("first");
   std::vector<std::vector<uint32_t>> found;
   size_t next = 0;

@@ -72,7 +72,7 @@ TEST_F(ViewerTest, SceneDescribesTheDocuments) {
   EXPECT_EQ(document["pools"], (json{"default"}));
   EXPECT_EQ(document["annotations"], (json::array({{{"entry", 1}, {"text", "step START"}}})));
   EXPECT_EQ(document["annotation_count"], 1);
-  EXPECT_EQ(document["ooms"], (json::array({{{"entry", 5}, {"wanted", 4096}, {"free", 77}}})));
+  EXPECT_EQ(document["ooms"], (json::array({{{"entry", 5}, {"requested", 4096}, {"free", 77}}})));
   EXPECT_EQ(document["oom_count"], 1);
   EXPECT_EQ(document["allocations"], 2);
   EXPECT_EQ(document["moments"], json());

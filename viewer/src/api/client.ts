@@ -109,7 +109,7 @@ function readTile(by: scene.Grouping, columns: Columns): scene.Tile {
     first: columns.u32("first"),
     change_column: columns.u16("change_column"),
     change_row: columns.u32("change_row"),
-    change_comes: columns.u8("change_comes"),
+    change_is_added: columns.u8("change_is_added"),
     rows: readAllocations(columns),
   };
 }

@@ -24,7 +24,7 @@ export interface DocumentScene {
   pools: string[];
   annotations: { entry: number; text: string }[]; // possibly truncated, like `ooms`
   annotation_count: number; // before truncation
-  ooms: { entry: number; wanted: number; free: number }[];
+  ooms: { entry: number; requested: number; free: number }[];
   oom_count: number; // before truncation
   allocations: number;
   moments: number[] | null;
@@ -93,7 +93,7 @@ export interface Causes {
     requested_bytes: number;
     gap_bytes: number;
     causes: Record<string, number>;
-    words: Record<string, string>; // description of each cause
+    explanations: Record<string, string>; // description of each cause
   };
   results: Trial[]; // every replayed setting, including the recorded one
   advice: string[];
@@ -125,7 +125,7 @@ export interface AllocationTile extends TileColumns {
   first: Uint32Array;
   change_column: Uint16Array;
   change_row: Uint32Array;
-  change_comes: Uint8Array;
+  change_is_added: Uint8Array;
   rows: Allocations;
 }
 

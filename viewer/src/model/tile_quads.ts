@@ -150,7 +150,7 @@ function quadsOfAllocations(
     for (; i < changes && tile.change_column[i] === column; ++i) {
       const row = tile.change_row[i];
       if (bytes[row] < smallest) continue;
-      if (tile.change_comes[i]) {
+      if (tile.change_is_added[i]) {
         lowest = Math.min(lowest, live.row.length);
         live.push(row, column);
       } else {

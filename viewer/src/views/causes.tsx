@@ -58,7 +58,7 @@ function Gap({ causes }: { causes: Causes }) {
   const parts = kCauses
     .map(([name, title], i) => ({
       title,
-      description: causes.at_peak.words[name] ?? "",
+      description: causes.at_peak.explanations[name] ?? "",
       bytes: causes.at_peak.causes[name] ?? 0,
       color: cssColor(kPalette[(i + 1) % 7]),
     }))

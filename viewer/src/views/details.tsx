@@ -145,8 +145,8 @@ function MomentEvents({ at }: { at: number }) {
     <>
       {oom && (
         <p data-oom>
-          {formatBytes(oom.wanted)} could not be allocated here
-          {oom.free < oom.wanted
+          {formatBytes(oom.requested)} could not be allocated here
+          {oom.free < oom.requested
             ? `: the device had ${formatBytes(oom.free)} free.`
             : `, although the device had ${formatBytes(oom.free)} free: ` +
               "the process had a memory limit."}
