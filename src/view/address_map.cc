@@ -17,7 +17,7 @@ namespace ashlar::view {
 namespace {
 
 constexpr size_t kMaxBlocks = 20'000;
-constexpr size_t kMaxStretches = 20'000;
+constexpr size_t kMaxMappedRanges = 20'000;
 // Blocks without a segment share a segment if they are at most this far apart.
 constexpr uint64_t kNearBytes = kSmallSegmentBytes;
 
@@ -299,7 +299,7 @@ std::string map_at(const Document& document, uint32_t moment) {
   std::vector<MapSegment> segments = build_map(document, moment);
   ExtentMap extents = find_extents(document, moment, segments);
   merge_small_blocks(segments, kMaxBlocks);
-  merge_small_stretches(extents, kMaxStretches);
+  merge_small_mapped_ranges(extents, kMaxMappedRanges);
   std::vector<uint32_t> first_blocks;
   std::vector<MapBlock> blocks;
   for (const MapSegment& segment : segments) {

@@ -72,9 +72,9 @@ class ExtentLocator {
   std::vector<SegmentPiece> pieces_;
 };
 
-// Adds a stretch for each intersection of the range with a segment.
-void add_stretches(const std::vector<MapSegment>& segments, AddressRange range,
-                   const Stretch& stretch, ExtentMap& map) {
+// Adds a mapped range for each intersection of the range with a segment.
+void add_mapped_ranges(const std::vector<MapSegment>& segments, AddressRange range,
+                       const MappedRange& mapped_range, ExtentMap& map) {
   const auto ends_before = [](const MapSegment& segment, DeviceAddress at) {
     return segment.range.end() <= at;
   };
@@ -82,34 +82,34 @@ void add_stretches(const std::vector<MapSegment>& segments, AddressRange range,
   for (; segment != segments.end() && segment->range.begin < range.end(); ++segment) {
     const DeviceAddress begin = std::max(range.begin, segment->range.begin);
     const DeviceAddress end = std::min(range.end(), segment->range.end());
-    Stretch part = stretch;
+    MappedRange part = mapped_range;
     part.offset = begin - segment->range.begin;
     part.bytes = end - begin;
-    map.stretches[static_cast<size_t>(segment - segments.begin())].push_back(part);
+    map.mapped_ranges[static_cast<size_t>(segment - segments.begin())].push_back(part);
   }
 }
 
-size_t count_stretches(const ExtentMap& map) {
+size_t count_mapped_ranges(const ExtentMap& map) {
   size_t count = 0;
-  for (const std::vector<Stretch>& each : map.stretches) count += each.size();
+  for (const std::vector<MappedRange>& each : map.mapped_ranges) count += each.size();
   return count;
 }
 
-void merge_below(uint64_t min_bytes, std::vector<Stretch>& stretches) {
-  std::vector<Stretch> merged;
-  for (const Stretch& stretch : stretches) {
-    Stretch* last = merged.empty() ? nullptr : &merged.back();
-    const bool joins = last != nullptr && last->offset + last->bytes == stretch.offset &&
-                       last->is_home == stretch.is_home && last->bytes < min_bytes &&
-                       stretch.bytes < min_bytes;
+void merge_below(uint64_t min_bytes, std::vector<MappedRange>& mapped_ranges) {
+  std::vector<MappedRange> merged;
+  for (const MappedRange& mapped_range : mapped_ranges) {
+    MappedRange* last = merged.empty() ? nullptr : &merged.back();
+    const bool joins = last != nullptr && last->offset + last->bytes == mapped_range.offset &&
+                       last->is_home == mapped_range.is_home && last->bytes < min_bytes &&
+                       mapped_range.bytes < min_bytes;
     if (!joins) {
-      merged.push_back(stretch);
+      merged.push_back(mapped_range);
       continue;
     }
-    last->bytes += stretch.bytes;
+    last->bytes += mapped_range.bytes;
     last->extent = kNoIndex;
   }
-  stretches = std::move(merged);
+  mapped_ranges = std::move(merged);
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ void merge_below(uint64_t min_bytes, std::vector<Stretch>& stretches) {
 ExtentMap find_extents(const Document& document, uint32_t moment,
                        const std::vector<MapSegment>& segments) {
   ExtentMap map;
-  map.stretches.resize(segments.size());
+  map.mapped_ranges.resize(segments.size());
   const ExtentLocator locator(document, moment);
   for (const SnapshotExtent& recorded : document.recording().snapshot().extents) {
     if (recorded.device != document.device()) continue;
@@ -125,48 +125,48 @@ ExtentMap find_extents(const Document& document, uint32_t moment,
     if (!locator.exists(extent)) continue;
     const auto number = static_cast<uint32_t>(map.extents.size());
     for (const DeviceAddress address : extent.addresses) {
-      add_stretches(segments, {address, recorded.bytes},
-                    {.extent = number, .is_home = address == extent.home}, map);
+      add_mapped_ranges(segments, {address, recorded.bytes},
+                        {.extent = number, .is_home = address == extent.home}, map);
     }
     map.extents.push_back(std::move(extent));
   }
-  for (std::vector<Stretch>& each : map.stretches) {
+  for (std::vector<MappedRange>& each : map.mapped_ranges) {
     std::sort(each.begin(), each.end(),
-              [](const Stretch& a, const Stretch& b) { return a.offset < b.offset; });
+              [](const MappedRange& a, const MappedRange& b) { return a.offset < b.offset; });
   }
   return map;
 }
 
-void merge_small_stretches(ExtentMap& map, size_t max_stretches) {
+void merge_small_mapped_ranges(ExtentMap& map, size_t max_mapped_ranges) {
   uint64_t total_bytes = 0;
-  for (const std::vector<Stretch>& each : map.stretches) {
-    for (const Stretch& stretch : each) total_bytes += stretch.bytes;
+  for (const std::vector<MappedRange>& each : map.mapped_ranges) {
+    for (const MappedRange& mapped_range : each) total_bytes += mapped_range.bytes;
   }
   merge_until(
-      max_stretches, total_bytes, [&] { return count_stretches(map); },
+      max_mapped_ranges, total_bytes, [&] { return count_mapped_ranges(map); },
       [&](uint64_t min_bytes) {
-        for (std::vector<Stretch>& each : map.stretches) merge_below(min_bytes, each);
+        for (std::vector<MappedRange>& each : map.mapped_ranges) merge_below(min_bytes, each);
       });
 }
 
 namespace {
 
-void add_stretches(const ExtentMap& map, Columns& response) {
+void add_mapped_ranges(const ExtentMap& map, Columns& response) {
   std::vector<uint32_t> firsts;
-  std::vector<Stretch> all;
-  for (const std::vector<Stretch>& each : map.stretches) {
+  std::vector<MappedRange> all;
+  for (const std::vector<MappedRange>& each : map.mapped_ranges) {
     firsts.push_back(static_cast<uint32_t>(all.size()));
     all.insert(all.end(), each.begin(), each.end());
   }
   firsts.push_back(static_cast<uint32_t>(all.size()));
-  response.add("stretch_first", firsts);
-  response.add("stretch_offset", all,
-               [](const Stretch& each) { return static_cast<double>(each.offset); });
-  response.add("stretch_bytes", all,
-               [](const Stretch& each) { return static_cast<double>(each.bytes); });
-  response.add("stretch_extent", all, [](const Stretch& each) { return each.extent; });
-  response.add("stretch_is_home", all,
-               [](const Stretch& each) { return static_cast<uint8_t>(each.is_home ? 1 : 0); });
+  response.add("range_first", firsts);
+  response.add("range_offset", all,
+               [](const MappedRange& each) { return static_cast<double>(each.offset); });
+  response.add("range_bytes", all,
+               [](const MappedRange& each) { return static_cast<double>(each.bytes); });
+  response.add("range_extent", all, [](const MappedRange& each) { return each.extent; });
+  response.add("range_is_home", all,
+               [](const MappedRange& each) { return static_cast<uint8_t>(each.is_home ? 1 : 0); });
 }
 
 }  // namespace
@@ -193,9 +193,9 @@ void add_extents(const Document& document, const ExtentMap& map, Columns& respon
     for (const DeviceAddress address : extent.addresses) addresses.push_back(address.value());
   }
   firsts.push_back(static_cast<uint32_t>(addresses.size()));
-  response.add("place_first", firsts);
-  response.add("place_address", addresses);
-  add_stretches(map, response);
+  response.add("mapping_first", firsts);
+  response.add("mapping_address", addresses);
+  add_mapped_ranges(map, response);
 }
 
 }  // namespace ashlar::view

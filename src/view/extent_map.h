@@ -26,9 +26,8 @@ struct MapExtent {
   std::vector<DeviceAddress> addresses{};    // addresses of its mappings, ascending
 };
 
-// A part of a segment at which an extent is mapped. A mapping across segments has one stretch in
-// each.
-struct Stretch {
+// A part of a segment at which an extent is mapped. A mapping across segments has one in each.
+struct MappedRange {
   uint64_t offset = 0;  // within the segment
   uint64_t bytes = 0;
   uint32_t extent = kNoIndex;  // index into ExtentMap::extents; kNoIndex: several, merged
@@ -36,16 +35,17 @@ struct Stretch {
 };
 
 struct ExtentMap {
-  std::vector<MapExtent> extents{};             // sorted by id
-  std::vector<std::vector<Stretch>> stretches;  // indexed by segment; in order, without overlaps
+  std::vector<MapExtent> extents{};  // sorted by id
+  // Indexed by segment; in order, without overlaps.
+  std::vector<std::vector<MappedRange>> mapped_ranges;
 };
 
 // REQUIRES: `segments` is the result of build_map() for this moment.
 ExtentMap find_extents(const Document& document, uint32_t moment,
                        const std::vector<MapSegment>& segments);
 
-// Like merge_small_blocks(). Merges stretches only if they are adjacent and have equal is_home.
-void merge_small_stretches(ExtentMap& map, size_t max_stretches);
+// Like merge_small_blocks(). Merges mapped ranges only if they are adjacent and have equal is_home.
+void merge_small_mapped_ranges(ExtentMap& map, size_t max_mapped_ranges);
 
 // Adds the columns of the extents.
 void add_extents(const Document& document, const ExtentMap& map, Columns& response);

@@ -12,7 +12,7 @@ export interface Block {
 export interface Extent {
   bytes: number;
   home?: bigint; // undefined: idle
-  places: bigint[];
+  mappings: bigint[];
 }
 
 // Segments start at multiples of 2^30, beginning with 0.
@@ -54,24 +54,24 @@ function offsetsOf(blocks: Block[]): number[] {
 }
 
 function extentColumns(extents: Extent[], segmentBytes: number[]) {
-  const places = extents.flatMap((extent) => extent.places);
-  const placeFirst = [0];
-  for (const extent of extents) placeFirst.push(placeFirst.at(-1)! + extent.places.length);
-  const stretchFirst = [0];
-  const stretches: { offset: number; extent: number; isHome: boolean }[] = [];
+  const mappings = extents.flatMap((extent) => extent.mappings);
+  const mappingFirst = [0];
+  for (const extent of extents) mappingFirst.push(mappingFirst.at(-1)! + extent.mappings.length);
+  const rangeFirst = [0];
+  const mappedRanges: { offset: number; extent: number; isHome: boolean }[] = [];
   segmentBytes.forEach((bytes, segment) => {
     const begin = BigInt(segment) * 2n ** 30n;
     const here = extents.flatMap((extent, number) =>
-      extent.places
-        .filter((place) => place >= begin && place < begin + BigInt(bytes))
-        .map((place) => ({
-          offset: Number(place - begin),
+      extent.mappings
+        .filter((address) => address >= begin && address < begin + BigInt(bytes))
+        .map((address) => ({
+          offset: Number(address - begin),
           extent: number,
-          isHome: place === extent.home,
+          isHome: address === extent.home,
         })),
     );
-    stretches.push(...here.sort((a, b) => a.offset - b.offset));
-    stretchFirst.push(stretches.length);
+    mappedRanges.push(...here.sort((a, b) => a.offset - b.offset));
+    rangeFirst.push(mappedRanges.length);
   });
   return {
     extent_id: BigUint64Array.from(extents, (_, i) => BigInt(i) + 10n),
@@ -81,12 +81,15 @@ function extentColumns(extents: Extent[], segmentBytes: number[]) {
     extent_is_large: Uint8Array.from(extents, () => 1),
     extent_has_home: Uint8Array.from(extents, (extent) => (extent.home === undefined ? 0 : 1)),
     extent_home: BigUint64Array.from(extents, (extent) => extent.home ?? 0n),
-    place_first: Uint32Array.from(placeFirst),
-    place_address: BigUint64Array.from(places),
-    stretch_first: Uint32Array.from(stretchFirst),
-    stretch_offset: Float64Array.from(stretches, (stretch) => stretch.offset),
-    stretch_bytes: Float64Array.from(stretches, (stretch) => extents[stretch.extent].bytes),
-    stretch_extent: Uint32Array.from(stretches, (stretch) => stretch.extent),
-    stretch_is_home: Uint8Array.from(stretches, (stretch) => (stretch.isHome ? 1 : 0)),
+    mapping_first: Uint32Array.from(mappingFirst),
+    mapping_address: BigUint64Array.from(mappings),
+    range_first: Uint32Array.from(rangeFirst),
+    range_offset: Float64Array.from(mappedRanges, (mappedRange) => mappedRange.offset),
+    range_bytes: Float64Array.from(
+      mappedRanges,
+      (mappedRange) => extents[mappedRange.extent].bytes,
+    ),
+    range_extent: Uint32Array.from(mappedRanges, (mappedRange) => mappedRange.extent),
+    range_is_home: Uint8Array.from(mappedRanges, (mappedRange) => (mappedRange.isHome ? 1 : 0)),
   };
 }

@@ -96,14 +96,14 @@ TEST(ExtentMapTest, KeepsOldMappingsOfAMovedExtent) {
   const ExtentMap after = extents_at(document, 5);
   EXPECT_EQ(after.extents[1].home, DeviceAddress(2 * kExtentAddress));
   EXPECT_EQ(after.extents[1].addresses.size(), 2U);
-  ASSERT_EQ(after.stretches.size(), 2U);
-  ASSERT_EQ(after.stretches[0].size(), 3U);
-  EXPECT_TRUE(after.stretches[0][0].is_home);
-  EXPECT_FALSE(after.stretches[0][1].is_home) << "its memory is used by another view";
-  EXPECT_EQ(after.stretches[0][1].extent, 1U);
-  EXPECT_TRUE(after.stretches[0][2].is_home) << "free, where it was used last";
-  ASSERT_EQ(after.stretches[1].size(), 1U);
-  EXPECT_TRUE(after.stretches[1][0].is_home);
+  ASSERT_EQ(after.mapped_ranges.size(), 2U);
+  ASSERT_EQ(after.mapped_ranges[0].size(), 3U);
+  EXPECT_TRUE(after.mapped_ranges[0][0].is_home);
+  EXPECT_FALSE(after.mapped_ranges[0][1].is_home) << "its memory is used by another view";
+  EXPECT_EQ(after.mapped_ranges[0][1].extent, 1U);
+  EXPECT_TRUE(after.mapped_ranges[0][2].is_home) << "free, where it was used last";
+  ASSERT_EQ(after.mapped_ranges[1].size(), 1U);
+  EXPECT_TRUE(after.mapped_ranges[1][0].is_home);
 }
 
 TEST(ExtentMapTest, MatchesTheSnapshotAtTheLastMoment) {
@@ -112,7 +112,7 @@ TEST(ExtentMapTest, MatchesTheSnapshotAtTheLastMoment) {
   EXPECT_EQ(map.extents[2].home, std::nullopt);
   ASSERT_EQ(build_map(document, 7).size(), 2U);
   EXPECT_EQ(build_map(document, 7)[0].range.bytes, 2 * kMiB) << "idle memory is in no segment";
-  EXPECT_EQ(map.stretches[0].size(), 1U);
+  EXPECT_EQ(map.mapped_ranges[0].size(), 1U);
 }
 
 TEST(ExtentMapTest, HasOnlyTheLastMomentWithoutTimes) {
@@ -131,34 +131,34 @@ TEST(ExtentMapTest, WritesHomesAndMappingsAsColumns) {
   EXPECT_EQ(map.column<uint8_t>("extent_has_home"), (std::vector<uint8_t>{1, 1, 1}));
   EXPECT_EQ(map.column<uint64_t>("extent_home"),
             (std::vector<uint64_t>{kExtentAddress, 2 * kExtentAddress, kExtentAddress + 4 * kMiB}));
-  EXPECT_EQ(map.column<uint32_t>("place_first"), (std::vector<uint32_t>{0, 1, 3, 4}));
-  EXPECT_EQ(map.column<uint64_t>("place_address"),
+  EXPECT_EQ(map.column<uint32_t>("mapping_first"), (std::vector<uint32_t>{0, 1, 3, 4}));
+  EXPECT_EQ(map.column<uint64_t>("mapping_address"),
             (std::vector<uint64_t>{kExtentAddress, kExtentAddress + 2 * kMiB, 2 * kExtentAddress,
                                    kExtentAddress + 4 * kMiB}));
-  EXPECT_EQ(map.column<uint32_t>("stretch_first"), (std::vector<uint32_t>{0, 3, 4}));
-  EXPECT_EQ(map.column<uint32_t>("stretch_extent"), (std::vector<uint32_t>{0, 1, 2, 1}));
-  EXPECT_EQ(map.column<uint8_t>("stretch_is_home"), (std::vector<uint8_t>{1, 0, 1, 1}));
+  EXPECT_EQ(map.column<uint32_t>("range_first"), (std::vector<uint32_t>{0, 3, 4}));
+  EXPECT_EQ(map.column<uint32_t>("range_extent"), (std::vector<uint32_t>{0, 1, 2, 1}));
+  EXPECT_EQ(map.column<uint8_t>("range_is_home"), (std::vector<uint8_t>{1, 0, 1, 1}));
 }
 
-TEST(ExtentMapTest, MergesSmallStretches) {
+TEST(ExtentMapTest, MergesSmallMappedRanges) {
   ExtentMap map;
-  map.stretches.resize(2);
+  map.mapped_ranges.resize(2);
   for (uint64_t i = 0; i < 1000; ++i) {
-    map.stretches[0].push_back({.offset = i, .bytes = 1, .extent = 1, .is_home = i < 500});
+    map.mapped_ranges[0].push_back({.offset = i, .bytes = 1, .extent = 1, .is_home = i < 500});
   }
-  map.stretches[1].push_back({.offset = 0, .bytes = kMiB, .extent = 2, .is_home = true});
-  merge_small_stretches(map, 10);
-  EXPECT_LE(map.stretches[0].size(), 9U);
+  map.mapped_ranges[1].push_back({.offset = 0, .bytes = kMiB, .extent = 2, .is_home = true});
+  merge_small_mapped_ranges(map, 10);
+  EXPECT_LE(map.mapped_ranges[0].size(), 9U);
   uint64_t bytes = 0;
   uint64_t home_bytes = 0;
-  for (const Stretch& each : map.stretches[0]) {
+  for (const MappedRange& each : map.mapped_ranges[0]) {
     EXPECT_EQ(each.offset, bytes);
     bytes += each.bytes;
     home_bytes += each.is_home ? each.bytes : 0;
   }
   EXPECT_EQ(bytes, 1000U);
   EXPECT_EQ(home_bytes, 500U);
-  EXPECT_EQ(map.stretches[1][0].extent, 2U) << "large enough to be shown";
+  EXPECT_EQ(map.mapped_ranges[1][0].extent, 2U) << "large enough to be shown";
 }
 
 Snapshot run_of_the_engine(uint64_t seed) {
@@ -183,9 +183,9 @@ Snapshot run_of_the_engine(uint64_t seed) {
   return allocator.snapshot();
 }
 
-uint64_t covered_bytes(const std::vector<Stretch>& stretches, const MapBlock& block) {
+uint64_t covered_bytes(const std::vector<MappedRange>& mapped_ranges, const MapBlock& block) {
   uint64_t bytes = 0;
-  for (const Stretch& each : stretches) {
+  for (const MappedRange& each : mapped_ranges) {
     const uint64_t begin = std::max(each.offset, block.offset);
     const uint64_t end = std::min(each.offset + each.bytes, block.offset + block.bytes);
     if (each.is_home && begin < end) bytes += end - begin;
@@ -213,7 +213,7 @@ TEST(ExtentMapTest, CoversEveryBlockOfARealRunWithMemory) {
       std::set<uint32_t> at_home;
       for (size_t i = 0; i < segments.size(); ++i) {
         uint64_t end = 0;
-        for (const Stretch& each : map.stretches[i]) {
+        for (const MappedRange& each : map.mapped_ranges[i]) {
           ASSERT_GE(each.offset, end) << "two extents are at one address";
           end = each.offset + each.bytes;
           has_aliased |= !each.is_home;
@@ -223,7 +223,7 @@ TEST(ExtentMapTest, CoversEveryBlockOfARealRunWithMemory) {
         ASSERT_LE(end, segments[i].range.bytes);
         for (const MapBlock& block : segments[i].blocks) {
           const bool has_memory = block.state != BlockState::kNotMapped;
-          ASSERT_EQ(covered_bytes(map.stretches[i], block), has_memory ? block.bytes : 0);
+          ASSERT_EQ(covered_bytes(map.mapped_ranges[i], block), has_memory ? block.bytes : 0);
         }
       }
       ASSERT_EQ(listed_bytes, document.reserved_at(moment));

@@ -178,13 +178,13 @@ export interface AddressMap {
   extent_is_large: Uint8Array;
   extent_has_home: Uint8Array; // 0: idle
   extent_home: BigUint64Array;
-  place_first: Uint32Array; // one per extent, plus an end
-  place_address: BigUint64Array; // a mapping of the extent
-  stretch_first: Uint32Array; // one per segment, plus an end
-  stretch_offset: Float64Array;
-  stretch_bytes: Float64Array;
-  stretch_extent: Uint32Array; // kNone: several, merged
-  stretch_is_home: Uint8Array; // 0: the extent is idle, or in use at another mapping
+  mapping_first: Uint32Array; // one per extent, plus an end
+  mapping_address: BigUint64Array; // a mapping of the extent
+  range_first: Uint32Array; // one per segment, plus an end
+  range_offset: Float64Array;
+  range_bytes: Float64Array;
+  range_extent: Uint32Array; // kNone: several, merged
+  range_is_home: Uint8Array; // 0: the extent is idle, or in use at another mapping
 }
 
 // `view`: a view of the paged engine.

@@ -3,7 +3,7 @@
 // The address map on two canvases of the size of the visible area: blocks on the lower one;
 // outlines of segments, extents, headings and the selection on the upper one.
 import { type AddressMap, kNone } from "../api/scene.ts";
-import { stretchAt } from "../model/extents.ts";
+import { mappedRangeAt } from "../model/extents.ts";
 import { formatBytes, plural } from "../model/format.ts";
 import {
   boxAt,
@@ -34,7 +34,7 @@ export interface MapOptions {
 export interface MapPlace {
   block: number;
   segment: number;
-  stretch: number; // kNone: the mapping is unknown
+  mappedRange: number; // kNone: the mapping is unknown
   extent: number;
 }
 
@@ -84,13 +84,13 @@ export class MapChart {
     const quad = quadAt(layout, x, y);
     if (quad < 0) {
       const idle = boxAt(layout.idle, x, y);
-      return idle ? { block: kNone, segment: kNone, stretch: kNone, extent: idle.index } : null;
+      return idle ? { block: kNone, segment: kNone, mappedRange: kNone, extent: idle.index } : null;
     }
     const segment = layout.segmentOf[quad];
     const offset = offsetAt(this.scale, layout.origins[segment], x, y);
-    const stretch = stretchAt(options.map, segment, offset);
-    const extent = stretch === kNone ? kNone : options.map.stretch_extent[stretch];
-    return { block: layout.quads.row[quad], segment, stretch, extent };
+    const mappedRange = mappedRangeAt(options.map, segment, offset);
+    const extent = mappedRange === kNone ? kNone : options.map.range_extent[mappedRange];
+    return { block: layout.quads.row[quad], segment, mappedRange, extent };
   }
 
   private draw(): void {

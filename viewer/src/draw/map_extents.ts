@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extents on the address map: a bar under each mapped stretch of a view, solid if the extent is in
+// Extents on the address map: a bar under each mapped range of a view, solid if the extent is in
 // use there and hollow if it is not; and idle extents.
 import type { AddressMap } from "../api/scene.ts";
 import { kLineHeight, type MapBox, type MapLayout } from "../model/map_layout.ts";
@@ -19,8 +19,8 @@ export function drawExtents(context: CanvasRenderingContext2D, drawing: ExtentDr
   const isSeen = (box: MapBox) => isWithin(box, drawing.window);
   const ink = style.getPropertyValue("--ink");
   const paper = style.getPropertyValue("--paper");
-  for (const box of layout.stretches) {
-    if (isSeen(box)) drawExtentBar(context, box, map.stretch_is_home[box.index] !== 0, ink, paper);
+  for (const box of layout.mappedRanges) {
+    if (isSeen(box)) drawExtentBar(context, box, map.range_is_home[box.index] !== 0, ink, paper);
   }
   context.lineWidth = 1;
   context.strokeStyle = style.getPropertyValue("--ink-soft");
@@ -39,7 +39,7 @@ export function markExtent(
   context.lineWidth = 2.5;
   context.strokeStyle = style.getPropertyValue("--accent");
   const boxes = [
-    ...layout.stretches.filter((box) => map.stretch_extent[box.index] === extent),
+    ...layout.mappedRanges.filter((box) => map.range_extent[box.index] === extent),
     ...layout.idle.filter((box) => box.index === extent),
   ];
   for (const box of boxes) if (isWithin(box, window)) outlineBox(context, box);

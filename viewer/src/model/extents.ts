@@ -21,23 +21,26 @@ export function idleExtents(map: AddressMap): number[] {
   return [...map.extent_has_home.keys()].filter((extent) => map.extent_has_home[extent] === 0);
 }
 
-// Returns the stretch of the segment that contains the offset, or kNone.
-export function stretchAt(map: AddressMap, segment: number, offset: number): number {
-  let [low, high] = [map.stretch_first[segment], map.stretch_first[segment + 1]];
+// Returns the mapped range of the segment that contains the offset, or kNone.
+export function mappedRangeAt(map: AddressMap, segment: number, offset: number): number {
+  let [low, high] = [map.range_first[segment], map.range_first[segment + 1]];
   const end = high;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (map.stretch_offset[middle] + map.stretch_bytes[middle] <= offset) low = middle + 1;
+    if (map.range_offset[middle] + map.range_bytes[middle] <= offset) low = middle + 1;
     else high = middle;
   }
-  return low < end && map.stretch_offset[low] <= offset ? low : kNone;
+  return low < end && map.range_offset[low] <= offset ? low : kNone;
 }
 
 // Mappings other than the home address.
 export function otherMappings(map: AddressMap, extent: number): BigUint64Array {
-  const all = map.place_address.subarray(map.place_first[extent], map.place_first[extent + 1]);
+  const all = map.mapping_address.subarray(
+    map.mapping_first[extent],
+    map.mapping_first[extent + 1],
+  );
   const hasHome = map.extent_has_home[extent] !== 0;
-  return all.filter((place) => !hasHome || place !== map.extent_home[extent]);
+  return all.filter((address) => !hasHome || address !== map.extent_home[extent]);
 }
 
 // Returns the use of an extent by the blocks at its home address. Idle extents have none.

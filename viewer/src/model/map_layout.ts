@@ -13,7 +13,7 @@ export interface MapLayout {
   pieces: SegmentPiece[]; // outlines: one piece of a segment per line
   headings: MapHeading[];
   origins: MapOrigin[]; // the start of each segment, in the same order
-  stretches: MapBox[]; // boxes of stretches
+  mappedRanges: MapBox[]; // boxes of mapped ranges
   idle: MapBox[]; // boxes of idle extents
   height: number;
 }
@@ -34,7 +34,7 @@ export interface MapOrigin {
 
 // The part of an item on one line.
 export interface MapBox {
-  index: number; // of the stretch, or of the idle extent
+  index: number; // of the mapped range, or of the idle extent
   left: number;
   right: number;
   y: number;
@@ -116,7 +116,12 @@ export function layOutMap(map: AddressMap, scale: MapScale): MapLayout {
     headings.push({ pool, y, bytes, segments: 0, views: 0, idle: extents.length });
     for (const extent of extents) writer.writeIdle(map.extent_bytes[extent], extent);
   }
-  return { ...writer.take(), headings, origins, stretches: stretchBoxes(map, scale, origins) };
+  return {
+    ...writer.take(),
+    headings,
+    origins,
+    mappedRanges: mappedRangeBoxes(map, scale, origins),
+  };
 }
 
 // Returns the offset in the segment of a point on the page.
@@ -131,13 +136,13 @@ export function boxAt(boxes: MapBox[], x: number, y: number): MapBox | undefined
   );
 }
 
-// Places stretches on their segments. `origins` are the positions of the segments.
-function stretchBoxes(map: AddressMap, scale: MapScale, origins: MapOrigin[]): MapBox[] {
+// Places mapped ranges on their segments. `origins` are the positions of the segments.
+function mappedRangeBoxes(map: AddressMap, scale: MapScale, origins: MapOrigin[]): MapBox[] {
   const boxes: MapBox[] = [];
   origins.forEach((origin, segment) => {
-    for (let of = map.stretch_first[segment]; of < map.stretch_first[segment + 1]; ++of) {
-      let from = origin.x + map.stretch_offset[of] / scale.bytesPerPixel;
-      const to = from + map.stretch_bytes[of] / scale.bytesPerPixel;
+    for (let of = map.range_first[segment]; of < map.range_first[segment + 1]; ++of) {
+      let from = origin.x + map.range_offset[of] / scale.bytesPerPixel;
+      const to = from + map.range_bytes[of] / scale.bytesPerPixel;
       while (to - from > 0.01) {
         const line = Math.floor((from + 0.01) / scale.width);
         const end = Math.min(to, (line + 1) * scale.width);

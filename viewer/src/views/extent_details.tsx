@@ -7,7 +7,7 @@ import { formatAddress, formatBytes, formatCount } from "../model/format.ts";
 import { shown } from "../session.ts";
 import { OccupyingBlocks } from "./occupying_blocks.tsx";
 
-const kPlaces = 3; // addresses shown; the others are counted
+const kMappingsShown = 3; // addresses shown; the others are counted
 
 interface ExtentProps {
   map: AddressMap;
@@ -26,7 +26,7 @@ export function ExtentDetails({ map, extent }: ExtentProps) {
         </small>
       </h3>
       <p data-held>{extentSummary(map, extent, use)}</p>
-      <p class="soft" data-places>
+      <p class="soft" data-mappings>
         {mappingsSentence(map, extent)}
       </p>
       {use.liveBlocks.length > 0 && <OccupyingBlocks map={map} blocks={use.liveBlocks} />}
@@ -63,9 +63,9 @@ function mappingsSentence(map: AddressMap, extent: number): string {
   return `${home}. ${also} ${addressesText(others)}, where it can be reused without a driver call.`;
 }
 
-function addressesText(places: BigUint64Array): string {
-  const named = [...places.subarray(0, kPlaces)].map(formatAddress).join(", ");
-  const more = places.length - kPlaces;
+function addressesText(addresses: BigUint64Array): string {
+  const named = [...addresses.subarray(0, kMappingsShown)].map(formatAddress).join(", ");
+  const more = addresses.length - kMappingsShown;
   return more > 0 ? `${named} and ${formatCount(more)} more` : named;
 }
 

@@ -83,7 +83,7 @@ async function expectExtentDetails(page: Page, picture: string): Promise<void> {
   await clickHere(page);
   await page.waitForSelector(`[data-extent="${extent}"]`);
   expect(await page.textContent("[data-held]")).toMatch(/^1 live block occupies .* of it/);
-  expect(await page.textContent("[data-places]")).toMatch(/It is also mapped at 0x/);
+  expect(await page.textContent("[data-mappings]")).toMatch(/It is also mapped at 0x/);
   expect(await page.locator(".extent .pins li").count()).toBe(1);
   await takePicture(page, picture);
 }

@@ -7,7 +7,7 @@ import {
   hasExtents,
   idleExtents,
   otherMappings,
-  stretchAt,
+  mappedRangeAt,
 } from "../../src/model/extents.ts";
 import { boxAt, kLineHeight, kLineGap, layOutMap, offsetAt } from "../../src/model/map_layout.ts";
 import { type Extent, free, live, mapOf } from "../sample_map.ts";
@@ -17,10 +17,10 @@ const kOther = 2n ** 30n; // address of the second segment
 // Two extents of 100 bytes are mapped in the first view. The second one has its home in the second
 // view, whose end belongs to a third extent. A fourth is idle but still mapped.
 const kExtents: Extent[] = [
-  { bytes: 100, home: 0n, places: [0n] },
-  { bytes: 100, home: kOther, places: [100n, kOther] },
-  { bytes: 100, home: kOther + 100n, places: [kOther + 100n, 7n * kOther] },
-  { bytes: 50, places: [5n * kOther] },
+  { bytes: 100, home: 0n, mappings: [0n] },
+  { bytes: 100, home: kOther, mappings: [100n, kOther] },
+  { bytes: 100, home: kOther + 100n, mappings: [kOther + 100n, 7n * kOther] },
+  { bytes: 50, mappings: [5n * kOther] },
 ];
 const kMap = mapOf(
   [
@@ -32,20 +32,20 @@ const kMap = mapOf(
 const sentence = (extent: number) => extentSummary(kMap, extent, extentUse(kMap, extent));
 
 test("finds the extent at an offset of a view", () => {
-  expect(stretchAt(kMap, 0, 0)).toBe(0);
-  expect(stretchAt(kMap, 0, 99)).toBe(0);
-  expect(stretchAt(kMap, 0, 100)).toBe(1);
-  expect([...kMap.stretch_is_home]).toEqual([1, 0, 1, 1]);
-  expect(stretchAt(kMap, 1, 199)).toBe(3);
-  expect(stretchAt(kMap, 1, 200)).toBe(kNone);
+  expect(mappedRangeAt(kMap, 0, 0)).toBe(0);
+  expect(mappedRangeAt(kMap, 0, 99)).toBe(0);
+  expect(mappedRangeAt(kMap, 0, 100)).toBe(1);
+  expect([...kMap.range_is_home]).toEqual([1, 0, 1, 1]);
+  expect(mappedRangeAt(kMap, 1, 199)).toBe(3);
+  expect(mappedRangeAt(kMap, 1, 200)).toBe(kNone);
 });
 
 test("a map without extents has none anywhere", () => {
   const map = mapOf([{ pool: 0, blocks: [live(10)] }]);
   expect(hasExtents(map)).toBe(false);
-  expect(stretchAt(map, 0, 5)).toBe(kNone);
+  expect(mappedRangeAt(map, 0, 5)).toBe(kNone);
   const layout = layOutMap(map, { width: 100, bytesPerPixel: 1 });
-  expect([layout.stretches, layout.idle, layout.headings.length]).toEqual([[], [], 1]);
+  expect([layout.mappedRanges, layout.idle, layout.headings.length]).toEqual([[], [], 1]);
 });
 
 test("other mappings exclude the home address", () => {
@@ -69,8 +69,8 @@ test("distinguishes free extents from pending ones", () => {
   const map = mapOf(
     [{ pool: 0, blocks: [free(100), pending, free(40)] }],
     [
-      { bytes: 100, home: 0n, places: [0n] },
-      { bytes: 100, home: 100n, places: [100n] },
+      { bytes: 100, home: 0n, mappings: [0n] },
+      { bytes: 100, home: 100n, mappings: [100n] },
     ],
   );
   expect(extentSummary(map, 0, extentUse(map, 0))).toMatch(/^No live blocks/);
@@ -84,16 +84,16 @@ test("lays out extents below their bytes and idle ones separately", () => {
   expect(layout.headings.map((heading) => heading.idle)).toEqual([0, 1]);
   expect(layout.idle.map((box) => [box.index, box.right - box.left])).toEqual([[3, 50]]);
   expect(boxAt(layout.idle, 10, layout.idle[0].y + 1)?.index).toBe(3);
-  // The second stretch continues on the next line.
-  const parts = layout.stretches.filter((box) => box.index === 1);
+  // The second mapped range continues on the next line.
+  const parts = layout.mappedRanges.filter((box) => box.index === 1);
   expect(parts.map((box) => [box.left, box.right])).toEqual([
     [100, 150],
     [0, 50],
   ]);
   expect(parts[1].y - parts[0].y).toBe(kLineHeight + kLineGap);
-  for (const box of layout.stretches) {
+  for (const box of layout.mappedRanges) {
     const segment = box.index < 2 ? 0 : 1;
     const offset = offsetAt(page, layout.origins[segment], box.left + 1, box.y + 1);
-    expect(stretchAt(kMap, segment, offset)).toBe(box.index);
+    expect(mappedRangeAt(kMap, segment, offset)).toBe(box.index);
   }
 });
