@@ -22,7 +22,7 @@ namespace {
 constexpr uint32_t kTableRows = 2'000;
 constexpr size_t kMaxOoms = 16;
 constexpr std::string_view kIndexBegin = "<script type=\"application/json\" id=\"ashlar-index\">";
-constexpr std::string_view kResponsesBegin = "<script type=\"text/plain\" id=\"ashlar-answers\">";
+constexpr std::string_view kResponsesBegin = "<script type=\"text/plain\" id=\"ashlar-responses\">";
 constexpr std::string_view kScriptEnd = "</script>\n";
 
 using Requests = std::vector<std::string>;

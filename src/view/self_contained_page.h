@@ -13,7 +13,7 @@
 
 namespace ashlar::view {
 
-inline constexpr std::string_view kResponsesMarker = "<!--ashlar:answers-->";
+inline constexpr std::string_view kResponsesMarker = "<!--ashlar:responses-->";
 
 inline constexpr size_t kMailableBytes = 8'000'000;  // small enough for mail and CI artifacts
 

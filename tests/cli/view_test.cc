@@ -318,7 +318,7 @@ class CliViewFileTest : public ::testing::Test {
  protected:
   CliViewFileTest() {
     folder_ = new_folder();
-    std::ofstream(folder_ / "page.html") << "<html><!--ashlar:answers--></html>";
+    std::ofstream(folder_ / "page.html") << "<html><!--ashlar:responses--></html>";
     std::ofstream(folder_ / "plain.html") << "<html></html>";
   }
   ~CliViewFileTest() override { std::filesystem::remove_all(folder_); }

@@ -18,7 +18,7 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kPage = "<html><!--ashlar:answers--><script>page</script></html>";
+constexpr const char* kPage = "<html><!--ashlar:responses--><script>page</script></html>";
 
 std::string between(const std::string& text, const std::string& begin, const std::string& end) {
   const size_t from = text.find(begin);
@@ -65,7 +65,7 @@ class SelfContainedPageTest : public ::testing::Test {
     ASSERT_TRUE(written.ok()) << written.status().message();
     file_ = *written;
     index_ = json::parse(between(file_, "id=\"ashlar-index\">", "</script>"));
-    responses_ = decoded(between(file_, "id=\"ashlar-answers\">", "</script>"));
+    responses_ = decoded(between(file_, "id=\"ashlar-responses\">", "</script>"));
   }
   std::string response(const std::string& request) const {
     const json& place = index_.at(request);

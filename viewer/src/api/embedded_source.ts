@@ -17,7 +17,7 @@ export class EmbeddedSource implements Source {
   // Returns the source embedded in this page, or null if the page was served.
   static find(page: Document): EmbeddedSource | null {
     const index = page.getElementById("ashlar-index");
-    const responses = page.getElementById("ashlar-answers");
+    const responses = page.getElementById("ashlar-responses");
     if (!index || !responses) return null;
     const packed = decodeBase64(responses.textContent ?? "");
     responses.textContent = ""; // free the base64 text

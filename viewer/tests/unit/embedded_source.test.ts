@@ -24,7 +24,7 @@ const kResponses = { "scene.json": '{"version": 1}', "d/0/map?at=12": "bytes of 
 function pageOf(index: ResponseIndex, packed: Uint8Array): Document {
   const elements: Record<string, { textContent: string }> = {
     "ashlar-index": { textContent: JSON.stringify(index) },
-    "ashlar-answers": { textContent: `\n${Buffer.from(packed).toString("base64")}\n` },
+    "ashlar-responses": { textContent: `\n${Buffer.from(packed).toString("base64")}\n` },
   };
   return { getElementById: (id: string) => elements[id] ?? null } as unknown as Document;
 }
