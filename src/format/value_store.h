@@ -154,8 +154,7 @@ class ValueStore {
     return object.state == State::kConverted ? std::optional(object.place) : std::nullopt;
   }
 
-  size_t object_count() const { return objects_.size(); }
-  // Removes the containers that were added since object_count() was `count`.
+  // Keeps the first `count` containers and removes those that were added later.
   // REQUIRES: no other value refers to them.
   void forget_since(size_t count);
 
