@@ -23,8 +23,7 @@ SegmentPool::SegmentPool(RankHeap& heap, Options options)
     : heap_(heap), options_(std::move(options)) {}
 
 SegmentPool::~SegmentPool() {
-  if (!mutex_.try_lock_until(Deadline::never())) return;
-  const TimedLock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!segments_.empty()) free_segment(segments_.begin()->first);
 }
 
@@ -33,8 +32,7 @@ Result<std::byte*> SegmentPool::allocate(size_t bytes) {
     return Status::out_of_memory(text("allocation of ", bytes, " bytes from pool ", options_.name,
                                       ": the limit is ", kMaxBlockBytes));
   }
-  if (!mutex_.try_lock_until(Deadline::never())) return TimedMutex::timeout_error("an allocation");
-  const TimedLock lock(mutex_);
+  MutexLock lock(mutex_);
   std::optional<SegmentFreeList::Position> position = free_list_.allocate(rounded_bytes(bytes));
   if (!position) {
     if (Status grown = grow(rounded_bytes(bytes)); !grown.ok()) {
@@ -75,8 +73,7 @@ Status SegmentPool::grow(size_t bytes) {
 }
 
 Status SegmentPool::free(const void* pointer) {
-  if (!mutex_.try_lock_until(Deadline::never())) return TimedMutex::timeout_error("an allocation");
-  const TimedLock lock(mutex_);
+  MutexLock lock(mutex_);
   const auto* at = static_cast<const std::byte*>(pointer);
   const std::optional<RankHeap::BufferLocation> found = heap_.find(pointer);
   const PoolBuffer* pool_buffer = found ? found->pool_buffer.get() : nullptr;
@@ -98,8 +95,7 @@ Status SegmentPool::free(const void* pointer) {
 }
 
 void SegmentPool::trim() {
-  if (!mutex_.try_lock_until(Deadline::never())) return;
-  const TimedLock lock(mutex_);
+  MutexLock lock(mutex_);
   log_->append({PoolCall::Kind::kTrim, 0});
   for (const uint64_t number : free_list_.remove_empty_segments()) free_segment(number);
 }
@@ -114,8 +110,7 @@ void SegmentPool::free_segment(uint64_t number) {
 SegmentPool::Stats SegmentPool::stats() {
   Stats stats;
   stats.calls = log_->state();
-  if (!mutex_.try_lock_until(Deadline::never())) return stats;
-  const TimedLock lock(mutex_);
+  MutexLock lock(mutex_);
   stats.segment_count = segments_.size();
   for (const auto& [number, segment] : segments_) stats.segment_bytes += segment.bytes;
   stats.used_bytes = stats.segment_bytes - free_list_.free_bytes();

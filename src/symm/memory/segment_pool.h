@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-#include "symm/core/timed_mutex.h"
+#include "base/mutex.h"
 #include "symm/memory/pool_call_log.h"
 #include "symm/memory/rank_heap.h"
 #include "symm/memory/segment_buffers.h"
@@ -73,8 +73,7 @@ class SegmentPool {
   const std::shared_ptr<PoolCallLog> log_ =
       std::make_shared<PoolCallLog>();  // also owned by segments
 
-  // Held while the pool grows, which may wait for a device; a `Mutex` must not be.
-  TimedMutex mutex_;
+  Mutex mutex_;  // held while the pool grows, which may wait for a device
   SegmentFreeList free_list_ ASHLAR_GUARDED_BY(mutex_);
   std::map<uint64_t, Segment> segments_ ASHLAR_GUARDED_BY(mutex_);  // keyed by number
   uint64_t next_segment_ ASHLAR_GUARDED_BY(mutex_) = 0;
