@@ -38,8 +38,8 @@ struct DurationStat {
   void reset_totals() { count = total_ns = 0; }
 };
 
-// The number of blocks of one size class that were obtained from the host since the last reset of
-// totals.
+// The number of blocks of one size class that were created since the last reset of totals. As in
+// PyTorch, blocks that were released since then still count.
 struct SizeClassCount {
   size_t class_bytes = 0;  // the largest block of the class
   int64_t count = 0;

@@ -146,9 +146,10 @@ class PinnedAllocator {
   std::vector<PinnedBlock*> to_release_ ASHLAR_GUARDED_BY(mutex_);  // to be released to the host
   // The blocks that each capture used.
   std::map<CaptureId, std::vector<PinnedBlock*>> captured_ ASHLAR_GUARDED_BY(mutex_);
-  HostStats stats_ ASHLAR_GUARDED_BY(mutex_);                    // without HostStats::size_classes
-  std::vector<int64_t> class_counts_ ASHLAR_GUARDED_BY(mutex_);  // blocks created, by size class
-  Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);              // for the next allocate or trim
+  HostStats stats_ ASHLAR_GUARDED_BY(mutex_);  // without HostStats::size_classes
+  // Blocks created since the last reset of totals, by size class.
+  std::vector<int64_t> class_counts_ ASHLAR_GUARDED_BY(mutex_);
+  Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);  // for the next allocate or trim
 
   // Declared last, so that the poller's thread ends before anything that it uses is destroyed.
   std::unique_ptr<Poller> poller_;  // null: allocate and free poll pending blocks
