@@ -193,11 +193,12 @@ std::string format_sample(const Metric<Source>& metric, const std::string& label
 }  // namespace
 
 std::string format_openmetrics(const ProcessStatus& process) {
-  std::string out = text("# TYPE ashlar_build info\n# HELP ashlar_build The version of Ashlar.\n",
-                         "ashlar_build_info{version=", quote_label(process.version), "} 1\n",
-                         "# TYPE ashlar_shown_seconds gauge\n# UNIT ashlar_shown_seconds seconds\n",
-                         "# HELP ashlar_shown_seconds Time since monitoring started.\n",
-                         "ashlar_shown_seconds ", process.monitored_seconds, "\n");
+  std::string out =
+      text("# TYPE ashlar_build info\n# HELP ashlar_build The version of Ashlar.\n",
+           "ashlar_build_info{version=", quote_label(process.version), "} 1\n",
+           "# TYPE ashlar_monitored_seconds gauge\n# UNIT ashlar_monitored_seconds seconds\n",
+           "# HELP ashlar_monitored_seconds Time since monitoring started.\n",
+           "ashlar_monitored_seconds ", process.monitored_seconds, "\n");
   out += "# TYPE ashlar_allocator info\n# HELP ashlar_allocator Properties of an allocator.\n";
   for (const AllocatorStatus& each : process.allocators) {
     out += text("ashlar_allocator_info{", labels_of(each),

@@ -49,14 +49,6 @@ TEST(LiveStatsTest, ParsesStatsOfProcess) {
   EXPECT_EQ(pinned.ooms, 6U);
 }
 
-TEST(LiveStatsTest, AcceptsProcessWithoutHostAllocators) {
-  json older = json::parse(live::format_stats_json(live::hostile_process()));
-  older.erase("host_allocators");
-  const Result<LiveStats> stats = parse_live_stats(older.dump());
-  ASSERT_TRUE(stats.ok()) << stats.status().message();
-  EXPECT_TRUE(stats->host_allocators.empty());
-}
-
 TEST(LiveStatsTest, ClampsPendingBytesToActiveBytes) {
   json odd = json::parse(live::format_stats_json(live::hostile_process()));
   odd["host_allocators"][0]["stats"]["pending_bytes.current"] = 1'000'000;
@@ -72,11 +64,9 @@ TEST(LiveStatsTest, NamesMissingOrInvalidField) {
   };
   for (const auto& [name, value] : good.items()) {
     if (name == "pid") continue;  // not a statistic
-    if (name != "host_allocators") {
-      json without = good;
-      without.erase(name);
-      EXPECT_THAT(error_for(without), HasSubstr(name));
-    }
+    json without = good;
+    without.erase(name);
+    EXPECT_THAT(error_for(without), HasSubstr(name));
     json other = good;
     other[name] = json::object();
     EXPECT_THAT(error_for(other), HasSubstr(name));

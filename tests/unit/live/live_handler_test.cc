@@ -94,7 +94,7 @@ TEST_F(LiveHandlerTest, ExportsStatsAsJson) {
   EXPECT_EQ(response.type, "application/json");
   EXPECT_THAT(response.body, HasSubstr("\"pid\": 77, \"program\": \"odd \\\"program\\\"\""));
   EXPECT_THAT(response.body, HasSubstr("\"reserved_bytes.all.current\": 4096"));
-  EXPECT_THAT(response.body, HasSubstr("\"trouble\": \"the port was taken\""));
+  EXPECT_THAT(response.body, HasSubstr("\"setup_error\": \"the port was taken\""));
   EXPECT_THAT(response.body, HasSubstr("\"host_allocators\": [{\"number\": 5, "));
   EXPECT_THAT(response.body, HasSubstr("\"allocated_bytes.current\": 8192"));
 }
