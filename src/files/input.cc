@@ -91,6 +91,50 @@ class LimitedSource final : public ByteSource {
   uint64_t left_;
 };
 
+// Counts the bytes that are read.
+class CountingSource final : public ByteSource {
+ public:
+  explicit CountingSource(std::unique_ptr<ByteSource> input) : input_(std::move(input)) {}
+
+  Result<size_t> read(std::span<char> into) override {
+    const Result<size_t> got = input_->read(into);
+    if (got.ok()) read_bytes_ += *got;
+    return got;
+  }
+  uint64_t read_bytes() const { return read_bytes_; }
+
+ private:
+  std::unique_ptr<ByteSource> input_;
+  uint64_t read_bytes_ = 0;
+};
+
+// Limits the ratio of decompressed to compressed bytes. Recorded files have ratios of 10 to 20.
+class ExpansionLimit final : public ByteSource {
+ public:
+  // `compressed` is part of `decoded`.
+  ExpansionLimit(std::unique_ptr<ByteSource> decoded, const CountingSource& compressed)
+      : decoded_(std::move(decoded)), compressed_(compressed) {}
+
+  Result<size_t> read(std::span<char> into) override {
+    constexpr uint64_t kExemptBytes = 64 * kMiB;
+    constexpr uint64_t kMaxRatio = 1000;
+    const Result<size_t> got = decoded_->read(into);
+    if (!got.ok()) return got;
+    read_bytes_ += *got;
+    if (read_bytes_ > kExemptBytes + kMaxRatio * compressed_.read_bytes()) {
+      return Status::format(text("expands to more than ", kMaxRatio,
+                                 " times its size (expected a snapshot, which expands 10 to 20 "
+                                 "times)"));
+    }
+    return got;
+  }
+
+ private:
+  std::unique_ptr<ByteSource> decoded_;
+  const CountingSource& compressed_;
+  uint64_t read_bytes_ = 0;
+};
+
 constexpr size_t kMagicBytes = 6;
 
 std::unique_ptr<Decoder> decoder_for(std::string_view first_bytes) {
@@ -122,7 +166,10 @@ Result<std::unique_ptr<ByteSource>> open_input(std::unique_ptr<ByteSource> bytes
   std::unique_ptr<ByteSource> source = std::move(sniffed);
   const bool is_compressed = decoder != nullptr;
   if (is_compressed) {
-    source = std::make_unique<DecodedSource>(std::move(source), std::move(decoder));
+    auto counted = std::make_unique<CountingSource>(std::move(source));
+    const CountingSource& compressed = *counted;
+    source = std::make_unique<DecodedSource>(std::move(counted), std::move(decoder));
+    source = std::make_unique<ExpansionLimit>(std::move(source), compressed);
   }
   source = std::make_unique<LimitedSource>(std::move(source), options.max_bytes);
   if (!is_compressed || !options.decompress_ahead) return source;

@@ -3,7 +3,13 @@
 // The first byte after decompression distinguishes pickle from JSON.
 #include "files/read_snapshot.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <new>
+#include <system_error>
+
 #include "base/text.h"
+#include "base/units.h"
 #include "files/json_reader.h"
 #include "files/peekable_source.h"
 #include "format/snapshot_pickle.h"
@@ -27,10 +33,30 @@ Result<Snapshot> read_from(std::unique_ptr<ByteSource> bytes, const ReadLimits& 
       "_dump_snapshot or `ashlar export`)");
 }
 
+// Bounds the memory by the size of the file, so that a small file cannot exhaust memory. Recorded
+// files need less than 200 bytes per byte, compressed with xz. Without a size (pipes, standard
+// input), returns the limits unchanged.
+ReadLimits limits_for(const std::string& path, ReadLimits limits) {
+  constexpr size_t kBaseBytes = 32 * kMiB;
+  constexpr size_t kBytesPerFileByte = 2048;
+  std::error_code error;
+  const uintmax_t file_bytes = std::filesystem::file_size(path, error);
+  if (error || file_bytes > limits.value_bytes / kBytesPerFileByte) return limits;
+  limits.value_bytes = std::min(limits.value_bytes, kBaseBytes + kBytesPerFileByte * file_bytes);
+  return limits;
+}
+
 Result<Snapshot> read_opened(const std::string& name, Result<std::unique_ptr<ByteSource>> input,
                              const ReadLimits& limits) {
-  Result<Snapshot> snapshot =
-      input.ok() ? read_from(*std::move(input), limits) : Result<Snapshot>(input.status());
+  const auto read = [&]() -> Result<Snapshot> {
+    if (!input.ok()) return input.status();
+    try {
+      return read_from(*std::move(input), limits);
+    } catch (const std::bad_alloc&) {
+      return Status::format("reading needs more memory than is available");
+    }
+  };
+  Result<Snapshot> snapshot = read();
   if (snapshot.ok() || !snapshot.status().is(StatusKind::kFormat)) return snapshot;
   return Status::format(text(name, ": ", snapshot.status().message()));
 }
@@ -39,7 +65,7 @@ Result<Snapshot> read_opened(const std::string& name, Result<std::unique_ptr<Byt
 
 Result<Snapshot> read_snapshot(const std::string& path, const ReadOptions& options) {
   return read_opened(path == "-" ? "standard input" : path, open_input(path, options.input),
-                     options.limits);
+                     limits_for(path, options.limits));
 }
 
 Result<Snapshot> read_snapshot(const std::string& name, std::unique_ptr<ByteSource> bytes,

@@ -90,7 +90,7 @@ bool ExtentReader::read_list(Key key, Value list, std::vector<Each>& all, const 
       is_valid = (this->*read_field)(key_of(fields[j]), fields[j + 1], each);
     }
     if (!is_valid) return fields_.fail(text(key_text(key), "[", i, "]: ", fields_.problem()));
-    if (!fields_.store().charge(sizeof(each))) return fields_.fail(fields_.store().problem());
+    if (!fields_.charge(sizeof(each))) return false;
     all.push_back(std::move(each));
   }
   return true;

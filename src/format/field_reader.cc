@@ -72,6 +72,20 @@ bool FieldReader::dict(Key key, Value value, std::span<const Value>& out) {
   return visit(out);
 }
 
+bool FieldReader::charge(size_t bytes) { return store_.charge(bytes) || fail(store_.problem()); }
+
+bool FieldReader::can_hold(size_t bytes) {
+  return store_.can_hold(bytes) || fail(store_.problem());
+}
+
+bool FieldReader::append_strings(Value first, Value second, StringPairs& out) {
+  const std::string_view left = text_of(first);
+  const std::string_view right = text_of(second);
+  if (!charge(sizeof(out.front()) + left.size() + right.size())) return false;
+  out.emplace_back(left, right);
+  return true;
+}
+
 bool FieldReader::fail(Key key, Value found, std::string_view expected) {
   std::string what(name(found.kind));
   if (found.kind == ValueKind::kInteger) what = text(static_cast<int64_t>(found.bits));

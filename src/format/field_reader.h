@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "ashlar/types.h"
 #include "format/snapshot_keys.h"
@@ -35,6 +37,15 @@ class FieldReader {
   bool dict(Key key, Value value, std::span<const Value>& out);
 
   std::string_view text_of(Value string) const { return store_.string_at(string.index()); }
+
+  // Counts memory that the caller is about to allocate against the limit of the store. Many values
+  // can refer to one string, so a copy is charged each time. Fails if the limit would be exceeded.
+  bool charge(size_t bytes);
+  // Fails if charge() would, without charging.
+  bool can_hold(size_t bytes);
+  // Appends copies of two strings. Charges for them.
+  using StringPairs = std::vector<std::pair<std::string, std::string>>;
+  bool append_strings(Value first, Value second, StringPairs& out);
 
   // Sets problem() from what was found and expected, and returns false.
   bool fail(Key key, Value found, std::string_view expected);

@@ -17,7 +17,7 @@ bool SegmentReader::read_segments(Key key, Value list, std::vector<SnapshotSegme
     if (!read_segment(items[i], segment)) {
       return fields_.fail(text(key_text(key), "[", i, "]", fields_.problem()));
     }
-    if (!fields_.store().charge(sizeof(segment))) return fields_.fail(fields_.store().problem());
+    if (!fields_.charge(sizeof(segment))) return false;
     segments.push_back(std::move(segment));
   }
   return true;
@@ -96,8 +96,8 @@ bool SegmentReader::read_segment_field(Key key, Value value, SnapshotSegment& se
 bool SegmentReader::read_blocks(Value list, SnapshotSegment& segment) {
   std::span<const Value> items;
   if (!fields_.list(Key::kBlocks, list, items)) return fields_.fail(": " + fields_.problem());
-  if (!fields_.store().charge(items.size() * sizeof(SnapshotBlock))) {
-    return fields_.fail(": " + fields_.store().problem());
+  if (!fields_.charge(items.size() * sizeof(SnapshotBlock))) {
+    return fields_.fail(": " + fields_.problem());
   }
   segment.blocks.reserve(items.size());
   DeviceAddress next = segment.address;

@@ -76,7 +76,7 @@ bool SnapshotBuilder::read_annotations(Value list) {
   snapshot_.annotations.clear();
   for (size_t i = 0; i < items.size(); ++i) {
     Annotation annotation;
-    if (!read_annotation(items[i], annotation)) {
+    if (!fields_.charge(sizeof(annotation)) || !read_annotation(items[i], annotation)) {
       return fields_.fail(text("external_annotations[", i, "]: ", fields_.problem()));
     }
     snapshot_.annotations.push_back(std::move(annotation));
@@ -96,7 +96,7 @@ bool SnapshotBuilder::read_annotation(Value dict, Annotation& annotation) {
     } else if (key == Key::kTimeUs) {
       if (!fields_.integer(key, value, annotation.time_us)) return false;
     } else if (value.kind == ValueKind::kString) {
-      annotation.fields.emplace_back(fields_.text_of(items[i]), fields_.text_of(value));
+      if (!fields_.append_strings(items[i], value, annotation.fields)) return false;
     }
   }
   return true;
@@ -110,6 +110,12 @@ bool SnapshotBuilder::read_settings(Value dict) {
   for (size_t i = 0; i < items.size(); i += 2) {
     if (items[i].kind != ValueKind::kString) continue;
     const Value value = items[i + 1];
+    const size_t string_bytes =
+        value.kind == ValueKind::kString ? fields_.text_of(value).size() : 0;
+    if (!fields_.charge(sizeof(snapshot_.settings.front()) + fields_.text_of(items[i]).size() +
+                        string_bytes)) {
+      return false;
+    }
     SettingValue setting;
     if (value.kind == ValueKind::kBool) {
       setting = value.bits != 0;
@@ -136,6 +142,7 @@ bool SnapshotBuilder::read_table(Value dict, std::vector<std::pair<std::string, 
   if (!fields_.dict(Key::kAllocatorSettings, dict, items)) return false;
   for (size_t i = 0; i < items.size(); i += 2) {
     if (items[i].kind != ValueKind::kString || !items[i + 1].is_integer()) continue;
+    if (!fields_.charge(sizeof(table.front()) + fields_.text_of(items[i]).size())) return false;
     table.emplace_back(fields_.text_of(items[i]), static_cast<int64_t>(items[i + 1].bits));
   }
   return true;

@@ -80,13 +80,13 @@ bool StackReader::read_forward(Value list, uint32_t& forward) {
   std::vector<std::string> made;
   for (const Value& line : lines) {
     if (!fields_.string(Key::kForwardFrames, line)) return false;
+    if (!fields_.charge(kTableEntryBytes + 2 * fields_.text_of(line).size())) return false;
     made.emplace_back(fields_.text_of(line));
-    if (!charge(kTableEntryBytes + 2 * made.back().size())) return false;
   }
   forward = static_cast<uint32_t>(forward_stacks_.size());
   forward_stacks_.push_back(std::move(made));
   if (!lines.empty()) fields_.store().convert(list, forward | kForwardBit);
-  return charge(kTableEntryBytes);
+  return fields_.charge(kTableEntryBytes);
 }
 
 bool StackReader::read_frame(Value dict, uint32_t& frame) {
@@ -102,39 +102,57 @@ bool StackReader::read_frame(Value dict, uint32_t& frame) {
   return true;
 }
 
+// Copies strings only for a frame that is not known yet.
 bool StackReader::make_frame(std::span<const Value> items, uint32_t& frame) {
-  Frame made;
+  std::string_view name;
+  std::string_view filename;
+  int64_t line = 0;
+  extra_.clear();
   for (size_t i = 0; i < items.size(); i += 2) {
     if (items[i].kind != ValueKind::kString) continue;
     const Value value = items[i + 1];
     const Key key = key_of(items[i]);
     if (key == Key::kName || key == Key::kFilename) {
       if (!fields_.string(key, value)) return false;
-      (key == Key::kName ? made.name : made.filename) = fields_.text_of(value);
+      (key == Key::kName ? name : filename) = fields_.text_of(value);
     } else if (key == Key::kLine) {
-      if (!fields_.integer(key, value, made.line)) return false;
+      if (!fields_.integer(key, value, line)) return false;
     } else if (fields_.text_of(items[i]).starts_with("fx_") && value.kind == ValueKind::kString) {
-      made.extra.emplace_back(fields_.text_of(items[i]), fields_.text_of(value));
+      extra_.emplace_back(fields_.text_of(items[i]), fields_.text_of(value));
     }
   }
+  size_t text_bytes = name.size() + filename.size();
+  for (const auto& [first, second] : extra_) {
+    text_bytes += sizeof(Frame::extra.front()) + first.size() + second.size();
+  }
+  // The key and the frame each hold a copy.
+  const size_t frame_bytes = kTableEntryBytes + 2 * text_bytes;
+  if (!fields_.can_hold(frame_bytes)) return false;
   std::string key;
-  append_text(key, made.name);
-  append_text(key, made.filename);
-  append_number(key, static_cast<uint64_t>(made.line));
-  for (const auto& [name, value] : made.extra) {
-    append_text(key, name);
-    append_text(key, value);
+  append_text(key, name);
+  append_text(key, filename);
+  append_number(key, static_cast<uint64_t>(line));
+  for (const auto& [first, second] : extra_) {
+    append_text(key, first);
+    append_text(key, second);
   }
   const auto [place, is_new] =
       frame_index_.try_emplace(std::move(key), static_cast<uint32_t>(tables_.frames.size()));
   frame = place->second;
   if (!is_new) return true;
+  Frame made{.name = std::string(name), .filename = std::string(filename), .line = line};
+  for (const auto& [first, second] : extra_) made.extra.emplace_back(first, second);
   tables_.frames.push_back(std::move(made));
-  return charge(kTableEntryBytes + 3 * place->first.size());
+  return fields_.charge(frame_bytes);
 }
 
 bool StackReader::intern(std::span<const uint32_t> frames, std::span<const std::string> forward,
                          StackId& stack) {
+  size_t bytes = frames.size_bytes();
+  for (const std::string& line : forward) bytes += sizeof(line) + line.size();
+  // The index and the table each hold a copy.
+  const size_t stack_bytes = kTableEntryBytes + 2 * bytes;
+  if (!fields_.can_hold(stack_bytes)) return false;
   key_.clear();
   append_text(key_, {reinterpret_cast<const char*>(frames.data()), frames.size_bytes()});
   for (const std::string& line : forward) append_text(key_, line);
@@ -146,11 +164,7 @@ bool StackReader::intern(std::span<const uint32_t> frames, std::span<const std::
   stack_index_.emplace(key_, stack.value());
   tables_.stacks.push_back(
       {.frames = {frames.begin(), frames.end()}, .forward = {forward.begin(), forward.end()}});
-  return charge(kTableEntryBytes + 2 * key_.size());
-}
-
-bool StackReader::charge(size_t bytes) {
-  return fields_.store().charge(bytes) || fields_.fail(fields_.store().problem());
+  return fields_.charge(stack_bytes);
 }
 
 StringId StackReader::string(Value string, Key none) {

@@ -40,7 +40,6 @@ class StackReader {
   bool read_forward(Value list, uint32_t& forward);
   bool intern(std::span<const uint32_t> frames, std::span<const std::string> forward,
               StackId& stack);
-  bool charge(size_t bytes);
 
   FieldReader& fields_;
   SnapshotTables& tables_;
@@ -48,8 +47,10 @@ class StackReader {
   std::unordered_map<std::string, uint32_t, SeededHash> stack_index_;
   std::vector<std::vector<std::string>> forward_stacks_;
   std::unordered_map<uint64_t, uint32_t>
-      pair_index_;                    // (stack, forward stack) to the combined stack
-  std::vector<uint32_t> frames_;      // of the stack being read; a member to reuse its capacity
+      pair_index_;                // (stack, forward stack) to the combined stack
+  std::vector<uint32_t> frames_;  // of the stack being read; a member to reuse its capacity
+  // The additional fields of the frame being read; a member likewise.
+  std::vector<std::pair<std::string_view, std::string_view>> extra_;
   std::string key_;                   // of the stack being read, in stack_index_; a member likewise
   std::vector<uint32_t> string_ids_;  // indexed by position in the store; 0: not in the tables yet
 };

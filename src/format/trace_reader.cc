@@ -28,10 +28,7 @@ DictAdopter::Outcome TraceReader::adopt(std::span<const Value> items, uint32_t& 
     number = kNotKept;
     return Outcome::kAdopted;
   }
-  if (!fields_.store().charge(sizeof(TraceEntry))) {
-    fields_.fail(fields_.store().problem());
-    return Outcome::kInvalid;
-  }
+  if (!fields_.charge(sizeof(TraceEntry))) return Outcome::kInvalid;
   number = static_cast<uint32_t>(adopted_.size());
   adopted_.push_back(made.entry);
   return Outcome::kAdopted;
@@ -57,6 +54,10 @@ bool TraceReader::read_trace(Value list, std::vector<TraceEntry>& trace) {
   std::span<const Value> items;
   if (!fields_.list(Key::kDeviceTraces, list, items)) return fields_.fail(": " + fields_.problem());
   if (take_whole(items, trace)) return true;
+  // A list can contain the same entry many times.
+  if (!fields_.charge(items.size() * sizeof(TraceEntry))) {
+    return fields_.fail(": " + fields_.problem());
+  }
   trace.reserve(items.size());
   for (size_t i = 0; i < items.size(); ++i) {
     const bool is_dict = items[i].kind == ValueKind::kDict;

@@ -93,6 +93,13 @@ TEST(Input, StopsDecompressionBombsAtTheLimit) {
   }
 }
 
+TEST(Input, RejectsFilesThatExpandAThousandfold) {
+  const std::string bomb = compressed(std::string(100 << 20, '\0'), Compression::kZstd);
+  EXPECT_LT(bomb.size(), 32u << 10);
+  EXPECT_THAT(read_through(bomb).substr(0, 200),
+              HasSubstr("expands to more than 1000 times its size"));
+}
+
 TEST(Input, RejectsHugeDictionaries) {
   // The header of an xz block whose filter requests a dictionary of 4 GiB minus one byte.
   const std::string_view header("\xfd\x37zXZ\0\0\x01\x69\x22\xde\x36\x02\0\x21\x01\x28\0\0\0", 20);

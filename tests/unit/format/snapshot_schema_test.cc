@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/text.h"
 #include "unit/format/read_pickle.h"
 
 namespace ashlar {
@@ -401,6 +402,40 @@ TEST(SnapshotSchema, RejectsExplosiveSharing) {
   const std::string trace = "](" + entry + "q\x02h\x02" + repeat(entry, count) + "eq\x01";
   EXPECT_THAT(problem_of(dict({{"device_traces", "](" + trace + repeat("h\x01", 4000) + "e"}})),
               HasSubstr("shared parts of the file expand"));
+}
+
+// Small files that refer to one string or entry many times must not be copied beyond the limit.
+TEST(SnapshotSchema, ChargesForEachCopyOfASharedString) {
+  const std::string long_string = string(std::string(100'000, 'x'));
+  const size_t count = 1000;
+  const auto error_for = [](const std::string& value) {
+    const std::string bytes = pickle::whole(value);
+    MemorySource source(bytes);
+    return read_snapshot_pickle(source, {.value_bytes = 4 << 20}).status().message();
+  };
+  const std::string annotation = dict({{"name", "h\x01"}});
+  EXPECT_THAT(
+      error_for(dict({{"external_annotations", "](" + dict({{"name", long_string + "q\x01"}}) +
+                                                   repeat(annotation, count) + "e"}})),
+      HasSubstr("]: the values need more than 4.00 MiB"));
+
+  std::string settings = "}(" + string("first") + long_string + "q\x01";
+  std::string fields = "}(" + string("name") + string("f") + string("fx_0") + long_string + "q\x01";
+  for (size_t i = 1; i < count; ++i) {
+    settings += string(text("key", i)) + "h\x01";
+    fields += string(text("fx_", i)) + "h\x01";
+  }
+  EXPECT_THAT(error_for(dict({{"allocator_settings", settings + "u"}})),
+              HasSubstr("the values need more than 4.00 MiB"));
+  const std::string entry =
+      dict({{"action", string("alloc")}, {"size", number(5)}, {"frames", "](" + fields + "ue"}});
+  EXPECT_THAT(error_for(dict({{"device_traces", list({list({entry})})}})),
+              HasSubstr("the values need more than 4.00 MiB"));
+
+  const std::string small_entry = dict({{"action", string("alloc")}, {"size", number(5)}});
+  EXPECT_THAT(error_for(dict({{"device_traces", list({"](" + small_entry + "q\x01" +
+                                                      repeat("h\x01", 100'000) + "e"})}})),
+              HasSubstr("the values need more than 4.00 MiB"));
 }
 
 TEST(SnapshotSchema, RejectsATraceSharedByTwoDevices) {
