@@ -2,10 +2,11 @@
 #
 # Installs the library (and ashlar::redis, ashlar::ucx and ashlar::shmem, if they were built), its
 # headers, a package config for find_package(ashlar), a pkg-config file, the tool, the plug-in for
-# PyTorch, and the Python package.
+# PyTorch, and the Python package. Programs and shared libraries are stripped.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
+install(CODE "set(CMAKE_INSTALL_DO_STRIP TRUE)" ALL_COMPONENTS)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ashlar)
 
 install(TARGETS ashlar EXPORT ashlar-targets FILE_SET HEADERS)

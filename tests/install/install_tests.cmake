@@ -82,3 +82,12 @@ add_test(NAME install.exported_symbols
     ${CMAKE_CURRENT_SOURCE_DIR}/c/symbols.txt)
 set_tests_properties(install.exported_symbols PROPERTIES
   LABELS install FIXTURES_REQUIRED shared_library)
+
+# The installed binaries are stripped and hardened, and do not contain the path of the sources.
+if(ASHLAR_HARDEN)
+  add_test(NAME install.hardened_binaries
+    COMMAND ${ASHLAR_PYTHON} ${consumer_source}/check_binaries.py
+      ${consumer_binary}/find_package_prefix ${PROJECT_SOURCE_DIR})
+  set_tests_properties(install.hardened_binaries PROPERTIES
+    LABELS install FIXTURES_REQUIRED find_package)
+endif()
