@@ -275,22 +275,22 @@ AllocatorStats ClassicModel::sums() const {
   AllocatorStats sums;
   for (const Segment& segment : segments_) {
     const bool is_small = segment.list.is_small;
-    if (!segment.expandable) sums.segment.rise(is_small, 1);
+    if (!segment.expandable) sums.segment.increase(is_small, 1);
     for (const ModelBlock& each : segment.blocks) {
       const auto bytes = static_cast<int64_t>(each.bytes);
-      if (each.state != BlockState::kUnmapped) sums.reserved_bytes.rise(is_small, bytes);
+      if (each.state != BlockState::kUnmapped) sums.reserved_bytes.increase(is_small, bytes);
       if (each.state == BlockState::kAllocated) {
-        sums.allocation.rise(is_small, 1);
-        sums.allocated_bytes.rise(is_small, bytes);
+        sums.allocation.increase(is_small, 1);
+        sums.allocated_bytes.increase(is_small, bytes);
       }
       if (each.state == BlockState::kAllocated || each.state == BlockState::kPending) {
-        sums.active.rise(is_small, 1);
-        sums.active_bytes.rise(is_small, bytes);
-        sums.requested_bytes.rise(is_small, static_cast<int64_t>(each.requested_bytes));
+        sums.active.increase(is_small, 1);
+        sums.active_bytes.increase(is_small, bytes);
+        sums.requested_bytes.increase(is_small, static_cast<int64_t>(each.requested_bytes));
       }
       if (each.state == BlockState::kFree && !segment.expandable && segment.blocks.size() > 1) {
-        sums.inactive_split.rise(is_small, 1);
-        sums.inactive_split_bytes.rise(is_small, bytes);
+        sums.inactive_split.increase(is_small, 1);
+        sums.inactive_split_bytes.increase(is_small, bytes);
       }
     }
   }
