@@ -50,7 +50,8 @@ ashlar_add_consumer(add_subdirectory ${consumer_compilers}
   -DASHLAR_SOURCE_DIR=${PROJECT_SOURCE_DIR} -DASHLAR_INSTALL=ON -DBUILD_SHARED_LIBS=ON
   -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32 -DASHLAR_CUDA_KERNELS=OFF)
 
-ashlar_add_consumer(shared ${consumer_compilers} -DCMAKE_PREFIX_PATH=${consumer_binary}/shared_prefix)
+ashlar_add_consumer(shared ${consumer_compilers}
+  -DCMAKE_PREFIX_PATH=${consumer_binary}/shared_prefix)
 ashlar_add_install(shared ${consumer_binary}/add_subdirectory)
 set_tests_properties(install.add_subdirectory PROPERTIES FIXTURES_SETUP shared_library)
 set_tests_properties(install.for_shared PROPERTIES FIXTURES_REQUIRED shared_library)
