@@ -232,7 +232,8 @@ bool Channel::poll_once(PollSet& poll_set) {
   return true;
 }
 
-// Accepts one connection. Drops it if the process belongs to another user.
+// Accepts one connection. Drops it if the process belongs to another user, or if too many
+// handshakes are in progress.
 void Channel::begin_handshake(std::vector<Handshake>& handshakes) {
   Result<UniqueFd> socket = accept_pending(listening_.get());
   if (!socket.ok()) {
@@ -245,7 +246,8 @@ void Channel::begin_handshake(std::vector<Handshake>& handshakes) {
   handshakes.push_back({*std::move(socket), Deadline::after(limits_.handshake_timeout)});
 }
 
-// Drops the connection unless its first message is a hello with this channel's token.
+// Drops the connection unless its first message is a hello with this channel's token. Also drops it
+// if too many connections wait for `accept`.
 void Channel::finish_handshake(UniqueFd socket) {
   std::array<uint8_t, kMaxMessageBytes> buffer{};
   const Result<ReceivedMessage> got = receive_message(socket.get(), buffer, kNoWait);

@@ -2,14 +2,14 @@
 //
 // Local connections between the processes on one machine.
 //
-// Every process listens on one abstract Unix socket with a random name and a random token, which it
-// publishes to its peers. A connection belongs to two ranks of one group: messages of different
-// groups never mix, and leaving a group closes its connections.
+// Every process listens on one abstract Unix socket with a random name, and publishes the name and
+// a random token to its peers. A connection belongs to two ranks of one group: messages of
+// different groups never mix, and leaving a group closes its connections.
 //
 // The channel's thread accepts connections from processes of the same user that send the token
 // before the handshake times out. It also watches the connections of all groups: if one ends
-// without a closing message, its peer has died, and the thread fails the group immediately. Thread
-// safe.
+// without a closing message, or with one that reports a failure, the thread fails the group
+// immediately. Thread safe.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ std::string to_hex(const Token& token);
 
 // Where a process listens, and the token that a connecting process has to present.
 struct ChannelAddress {
-  std::string name{};  // the abstract socket, at most 100 characters
+  std::string name{};  // of the abstract socket; at most 100 characters
   Token token{};
 };
 
@@ -50,8 +50,7 @@ struct ConnectionId {
   friend auto operator<=>(const ConnectionId&, const ConnectionId&) = default;
 };
 
-// A connection to another rank. Owned by its group and, while it is watched, by the channel's
-// thread.
+// A connection to another rank. Owned by its group and, while it is watched, by the channel.
 struct PeerConnection {
   UniqueFd socket{};
   int peer = 0;
@@ -74,7 +73,8 @@ class Channel {
  public:
   struct Limits {
     std::chrono::milliseconds handshake_timeout{5000};
-    size_t max_pending = 1024;  // connections that wait for `accept`; each holds a descriptor
+    // Limits the handshakes, and the connections that wait for `accept`. Each holds a descriptor.
+    size_t max_pending = 1024;
   };
 
   static Result<std::unique_ptr<Channel>> open() { return open(Limits()); }
@@ -85,16 +85,17 @@ class Channel {
 
   const ChannelAddress& address() const { return address_; }
 
-  // Connects to another process. Returns kPeerLost if no process listens at the address, and
-  // kTimeout if the peer does not accept in time.
+  // Connects to another process. Returns kPeerLost if no process listens at the address, kTimeout
+  // if the peer does not accept in time, and kInvalidArgument if the peer runs as another user.
   static Result<UniqueFd> connect(const ChannelAddress& address, const ConnectionId& id,
                                   Deadline deadline);
-  // Waits until another process opens the connection `id`. Also returns when `failure` is reported.
+  // Waits until another process opens the connection `id`. Returns the reason of `failure` if it is
+  // reported first, and kTimeout at the deadline.
   Result<UniqueFd> accept(const ConnectionId& id, const Failure& failure, Deadline deadline);
 
-  // Starts watching the connection: from now on, its end fails the group.
+  // Starts watching the connection: if it is closed without a closing message, the group fails.
   void watch(std::shared_ptr<PeerConnection> connection);
-  // Stops watching the connection: from now on, its end is ignored.
+  // Stops watching the connection: if it is closed later, nothing happens.
   void unwatch(const PeerConnection& connection);
 
  private:

@@ -23,9 +23,9 @@ inline constexpr size_t kMaxMessageBytes = kMaxMessageText + 64;
 
 enum class ChannelMessageKind : uint16_t {
   kHello = 1,    // first message; the text is the token of the receiving process
-  kMemory = 2,   // carries a descriptor
-  kClosing = 3,  // the sender is about to close the connection
-  kFailed = 4,   // like kClosing, after a failure of the group; the text is the serialized reason
+  kMemory = 2,   // carries a descriptor, or none if the sender could not export one
+  kClosing = 3,  // the sender leaves the group normally and closes the connection
+  kFailed = 4,   // the sender closes the connection after a failure; the text is its reason
 };
 
 struct ChannelMessage {

@@ -47,7 +47,8 @@ Status PeerConnections::connect(Deadline deadline) {
     Result<UniqueFd> socket = open_connection(rank, *address, deadline);
     if (!socket.ok()) {
       if (socket.status().is(StatusKind::kPeerLost)) failure_->report(socket.status());
-      // Peers must be sent a local error, but they detect a timeout themselves.
+      // Unless this is a timeout, notifies the peers, so that they stop waiting for this rank.
+      // After a timeout, their own deadlines end the wait.
       if (!socket.status().is(StatusKind::kTimeout)) close_all(socket.status());
       return socket.status();
     }
@@ -66,8 +67,8 @@ void PeerConnections::add(int rank, UniqueFd socket) {
   channel_.watch(std::move(connection));
 }
 
-// Accepts connections that peers have opened, so that `close_all` can send the reason. If they were
-// not accepted, the peers would treat this rank as dead.
+// Accepts connections that peers have opened, so that `close_all` can send the reason. Connections
+// that are not accepted stay open, so their peers would not detect that this rank has left.
 void PeerConnections::accept_pending() {
   const Failure none;
   for (int rank = options_.rank_info.rank + 1; rank < options_.rank_info.world_size; ++rank) {

@@ -26,7 +26,8 @@ class PeerConnections {
     std::vector<std::optional<ChannelAddress>> peers{};
   };
 
-  // Does not connect yet, but peers may connect from now on. REQUIRES: `channel` outlives this.
+  // Does not connect yet. Connections that peers open wait in the channel until `connect` accepts
+  // them. REQUIRES: `channel` outlives this.
   PeerConnections(Channel& channel, const Options& options, std::shared_ptr<Failure> failure);
   // If `close_all` was not called, peers treat this rank as dead.
   ~PeerConnections();
@@ -35,18 +36,19 @@ class PeerConnections {
 
   // Connects to all ranks that have an address. The higher of two ranks connects to the lower.
   // After a timeout, the connections made so far stay open, so that `close_all` can send the
-  // reason.
+  // reason. Any other error closes them with the error as the reason.
   Status connect(Deadline deadline);
   bool reaches(int rank) const { return connections_[rank] != nullptr; }
   // Sends a descriptor, or none if `fd` is -1. The caller keeps ownership. REQUIRES: reaches(rank).
   Status send(int rank, uint64_t sequence, int fd, Deadline deadline);
-  // Receives the descriptor that `rank` sent with this sequence number. Drops descriptors with
-  // lower sequence numbers. Also returns when the group fails. REQUIRES: reaches(rank).
+  // Receives the descriptor that `rank` sent with this sequence number; invalid if it sent none.
+  // Drops descriptors with lower sequence numbers. Returns the reason if the group fails. REQUIRES:
+  // reaches(rank).
   Result<UniqueFd> receive(int rank, uint64_t sequence, Deadline deadline);
 
-  // Sends the reason to all peers and closes the connections. `reason` is ok if this rank leaves
-  // the group normally. Also sends the reason to peers whose connections have not been accepted
-  // yet. Later calls do nothing.
+  // Sends the reason to all peers, including those whose connections have not been accepted yet,
+  // and closes the connections. `reason` is ok if this rank leaves the group normally. Ignores
+  // errors. A later call affects only peers that have connected since.
   void close_all(const Status& reason);
 
  private:

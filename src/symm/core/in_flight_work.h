@@ -37,7 +37,8 @@ class InFlightWork {
     ++count_;
     return registration;
   }
-  // Registers work that has to be polled, and drops the oldest work that has completed.
+  // Registers work that has to be polled. Also drops the oldest registered work, up to the first
+  // that has not completed.
   void add(std::unique_ptr<PollableWork> work) ASHLAR_EXCLUDES(mutex_) {
     std::deque<std::unique_ptr<PollableWork>> ended;  // destroyed after the lock is released
     MutexLock lock(mutex_);
@@ -47,7 +48,8 @@ class InFlightWork {
     }
     pollable_.push_back(std::move(work));
   }
-  // Waits for all work that was registered before the call.
+  // Waits for all work that was registered before the call, except polled work that a concurrent
+  // call already waits for.
   void wait() ASHLAR_EXCLUDES(mutex_) {
     std::deque<std::unique_ptr<PollableWork>> pollable;
     {

@@ -16,14 +16,14 @@ namespace ashlar::symm {
 // Phases of joining and of a rendezvous, in order. Reported in group statistics; tests inject
 // faults at phase boundaries.
 enum class Phase {
-  kJoining,            // publishes the join record and waits for those of the other ranks
-  kConfirming,         // has all join records; waits until every rank has them
-  kConnecting,         // join records agree; connects to the other ranks
+  kJoining,     // publishes the join record; waits until all ranks have read the same records
+  kConfirming,  // has the member list; waits until every rank has it
+  kConnecting,  // compares the join records; connects to the other ranks
   kExchangingRecords,  // exchanges rendezvous records
   kSendingHandles,     // rendezvous records agree; sends memory handles
   kMapping,            // handles are sent; maps the memory of the other ranks
-  kAgreeing,           // memory is mapped; waits for the outcome of the other ranks
-  kMulticast,          // all ranks have mapped; sets up multicast if all ranks support it
+  kAgreeing,           // has mapped or failed; waits for the outcome of the other ranks
+  kMulticast,          // all ranks have mapped and support multicast; sets it up
 };
 inline constexpr size_t kPhaseCount = 8;
 

@@ -2,9 +2,9 @@
 //
 // A mutex whose lock operation takes a deadline.
 //
-// It serializes the threads of one rank that run operations which wait for other ranks. An
-// operation of this kind can block indefinitely, so a thread that waits for the lock gives up at
-// its own deadline. Clang's thread-safety analysis treats it like a `Mutex`.
+// Unlike a `Mutex`, it may be held while its holder waits for other ranks or for a device. Such a
+// wait can last indefinitely, so a thread that waits for the lock gives up at its own deadline.
+// Clang's thread-safety analysis treats it like a `Mutex`.
 #pragma once
 
 #include <atomic>
@@ -39,8 +39,8 @@ class ASHLAR_CAPABILITY("timed mutex") TimedMutex {
   friend class TimedLock;
   enum class State { kFree, kLocked, kContended };
 
-  // A waiter stores kContended at every attempt, and so does the thread that acquires the lock
-  // after a wait, because more threads may be waiting.
+  // Every attempt stores kContended, including the one that acquires the lock, because other
+  // threads may still be waiting.
   bool lock_slow(Deadline deadline) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     while (state_.exchange(State::kContended, std::memory_order_acquire) != State::kFree) {
