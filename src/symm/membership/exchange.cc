@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A rank that completes exchange n has seen that all ranks entered it, and thus that all ranks
-// completed exchange n - 1. No rank reads its key of exchange n - 1 any more, so it erases the key.
+// completed exchange n - 1. No other rank reads its key of exchange n - 1 any more, so it erases
+// the key.
 #include "symm/membership/exchange.h"
 
 #include <algorithm>
@@ -72,8 +73,8 @@ Status Exchange::agree(const Status& own, Deadline deadline) {
 }
 
 // The last rank to pass the final barrier erases the keys of all ranks. If a rank dies before it
-// passes, no rank knows that it is the last, so all keys get a short time to live first. If this
-// rank's key expires while the rank still waits, `gather` sets it again.
+// passes, no rank erases them, so all keys get a short time to live first. If this rank's key
+// expires while the rank still waits, `gather` sets the key again.
 Status Exchange::finish(Deadline deadline) {
   if (sequence_ > 0 && !failure_record_.failure().has_happened()) {
     expire_keys(*store_, {{key(sequence_ - 1, options_.rank_info.rank)}}, options_.failure_ttl,
@@ -152,8 +153,8 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
     const bool has_failed_before =
         failure_record && !FailureRecord::is_after_exchange(*failure_record, sequence_);
     if (missing.empty() && !has_failed_before) {
-      // If this rank's record was just lost, or is about to expire, other ranks may not have read
-      // it.
+      // If this rank's record was just lost, or has a short time to live, sets it again, because
+      // other ranks may not have read it.
       const bool is_stable = is_set && key_ttl == options_.key_ttl;
       if (Status set = is_stable ? Status() : set_own(); !set.ok()) return handle_store_loss(set);
       return records;

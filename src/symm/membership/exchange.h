@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Collectives of one group over its store: all-gather, barrier and agreement on a status. They are
-// used while the group is set up and torn down, not for data.
+// used for joining, rendezvous and leaving, not for data.
 //
 // Every call has a sequence number, so that consecutive calls do not mix. Not thread safe: the
 // communicator serializes the calls. After an error (a missing rank, a malformed record) the ranks
-// are out of step, so the group fails permanently, with the same message on all ranks.
+// are out of step, so the group fails permanently, with the same message on all ranks that can
+// reach the store.
 #pragma once
 
 #include <chrono>
@@ -29,8 +30,8 @@ class Exchange {
     RankInfo rank_info{};
     // The time to live of keys that a crash leaves behind.
     std::chrono::milliseconds key_ttl = std::chrono::minutes(10);
-    // The time to live of keys that remain when a rank leaves a failed group, because peers may
-    // still read them.
+    // The time to live that keys get when a rank leaves: peers may still read them, and possibly no
+    // rank will erase them.
     std::chrono::milliseconds failure_ttl = std::chrono::seconds(15);
   };
 
@@ -40,17 +41,18 @@ class Exchange {
   const RankInfo& rank_info() const { return options_.rank_info; }
   // The sequence number of the next call. The same on all ranks.
   uint64_t sequence() const { return sequence_; }
-  // Whether the store has failed to respond. If so, callers should not wait for the store again.
+  // Whether an exchange has failed because of an error of the store. If so, callers should not wait
+  // long for the store again (kTimeoutAfterStoreLoss).
   bool has_lost_store() const { return has_lost_store_; }
 
   // Returns the values of all ranks, indexed by rank. On failure, the message of kTimeout names the
   // missing ranks, and that of kPeerLost the rank that died.
   Result<std::vector<std::string>> all_gather(std::string_view bytes, Deadline deadline);
   Status barrier(Deadline deadline);
-  // Returns ok if all ranks pass ok. Otherwise returns the errors from all ranks, as the same
-  // status everywhere. The group stays usable.
+  // Returns ok if all ranks pass ok. If ranks pass errors, returns all of these errors as one
+  // status, which is the same on all ranks, and the group stays usable.
   Status agree(const Status& own, Deadline deadline);
-  // Performs a final barrier and erases all keys of the group's exchanges.
+  // Performs a final barrier. The last rank to pass it erases the remaining keys of all exchanges.
   Status finish(Deadline deadline);
   // The counterpart of `finish` for a failed group: makes the keys of `ranks` expire after
   // `failure_ttl`. The keys are not erased, since peers may still need them to complete an exchange

@@ -20,8 +20,8 @@ FailureRecord::FailureRecord(std::shared_ptr<Store> store, std::string prefix,
 Status FailureRecord::publish(const Status& reason, std::chrono::milliseconds timeout) {
   const PublishResult result = try_publish(reason, Deadline::after(timeout));
   const Status known = failure_->reason();
-  // After a loss of the store, the wait for the elected rank was short, and that rank may still
-  // write the record. Do not remember this rank's reason as the recorded one.
+  // If the wait for the elected rank was short, that rank may still write the record, so this
+  // rank's reason is not remembered as the recorded one.
   if (result == PublishResult::kAwaitingWriter && timeout < kPublishTimeout) return known;
   return remember(known);
 }

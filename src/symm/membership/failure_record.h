@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The record of a group's failure in its store. The first rank that fails writes the reason. The
-// other ranks read it while they wait on the store, so all ranks fail with the same message. Thread
-// safe.
+// other ranks read it with every heartbeat and while they wait on the store, so all ranks that can
+// reach the store report the same message. Thread safe.
 #pragma once
 
 #include <atomic>
@@ -21,13 +21,14 @@ namespace ashlar::symm {
 
 // The time limit for publishing a failure.
 inline constexpr std::chrono::milliseconds kPublishTimeout{2000};
-// The time limit for all calls to the store after one has failed. Short, because the caller has
+// The time limit for further calls to the store after one has failed. Short, because the caller has
 // already waited for the store.
 inline constexpr std::chrono::milliseconds kTimeoutAfterStoreLoss{250};
 
 class FailureRecord {
  public:
-  // The keys expire after `key_ttl`. Live ranks read them with every heartbeat (lease_monitor.h).
+  // The record and the election key expire after `key_ttl`, which must be much longer than the
+  // heartbeat interval: live ranks read the record with every heartbeat (lease_monitor.h).
   FailureRecord(std::shared_ptr<Store> store, std::string prefix, std::shared_ptr<Failure> failure,
                 std::chrono::milliseconds key_ttl);
 
@@ -36,13 +37,13 @@ class FailureRecord {
   Failure& failure() { return *failure_; }
 
   // Fails the group for `reason` unless it has failed already, and tries to publish the reason, for
-  // at most `timeout`. Returns the reason in the store, or this rank's reason if the store does not
-  // respond.
+  // at most `timeout`. Returns the reason in the store, or this rank's reason if the record could
+  // be neither written nor read.
   Status publish(const Status& reason, std::chrono::milliseconds timeout = kPublishTimeout)
       ASHLAR_EXCLUDES(mutex_);
   enum class PublishResult {
     kPublished,
-    kAwaitingWriter,  // another rank was elected to write
+    kAwaitingWriter,  // another rank was elected, but its record could not be read
     kStoreUnavailable,
   };
   // Makes one attempt to publish, for callers that retry.
@@ -54,7 +55,8 @@ class FailureRecord {
   }
   // Returns the reason in `bytes`, the value of key().
   static Status parse_reason(std::string_view bytes);
-  // Fails the group for the reason in `bytes`, the value of key(). Returns the reason.
+  // Fails the group for the reason in `bytes`, the value of key(). Returns the first reason that was
+  // recorded, usually this one.
   Status adopt(std::string_view bytes) ASHLAR_EXCLUDES(mutex_);
 
   // Sets the number of exchanges that this rank has completed, for the record that it publishes if
@@ -77,8 +79,9 @@ class FailureRecord {
   const std::chrono::milliseconds key_ttl_;
   std::atomic<uint64_t> completed_exchanges_{0};  // relaxed: only part of the published record
 
-  // The reason in the store; ok while unknown. The reason in `failure_` may differ, because it is
-  // the first that this rank detected.
+  // The reason in the store, or this rank's own reason if `publish` got no response from the store;
+  // ok while unknown. The reason in `failure_` may differ, because it is the first that this rank
+  // detected.
   mutable Mutex mutex_;
   Status recorded_ ASHLAR_GUARDED_BY(mutex_);
   bool is_writer_ ASHLAR_GUARDED_BY(mutex_) = false;

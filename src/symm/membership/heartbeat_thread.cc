@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs all tasks once per interval on one thread.
+// Runs all tasks on one thread, once per interval and whenever a task is added.
 #include "symm/membership/heartbeat_thread.h"
 
 #include <algorithm>

@@ -34,8 +34,8 @@ void LeaseMonitor::run(Deadline deadline) {
     (void)failure_record_.adopt(*(*found)[0]).ok();
     return;
   }
-  // If this process or the store was stalled, the other ranks' heartbeats prove nothing: restart
-  // all leases.
+  // If this process or the store was stalled, unchanged heartbeats do not prove that a rank is
+  // lost: restart all leases.
   const auto now = Deadline::Clock::now();
   if (now - last_run_ > options_.lease / 2) {
     for (Heartbeat& each : heartbeats_) each.changed_at = now;

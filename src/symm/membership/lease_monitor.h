@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Detects dead and suspended ranks of a group through its store. Each rank increments a number with
-// every heartbeat. A rank whose number does not change for the length of a lease is lost: its
-// process is suspended, or its machine is down. The death of a rank on this machine is detected
+// every heartbeat. A rank whose number does not change for longer than a lease is lost: its process
+// is suspended or dead, or its machine is down. The death of a rank on this machine is detected
 // earlier, by its connection.
 #pragma once
 
@@ -26,7 +26,7 @@ class LeaseMonitor final : public HeartbeatTask {
     RankInfo rank_info{};
     std::vector<int> watched{};  // the ranks in other processes, whose leases are checked
     std::chrono::milliseconds lease{5000};
-    std::chrono::milliseconds key_ttl = std::chrono::minutes(10);
+    std::chrono::milliseconds key_ttl = std::chrono::minutes(10);  // of this rank's heartbeat
   };
 
   // REQUIRES: `failure_record` outlives this.
@@ -34,7 +34,8 @@ class LeaseMonitor final : public HeartbeatTask {
 
   // Called on the heartbeat thread only.
   void run(Deadline deadline) override;
-  // Erases this rank's heartbeat from the store. REQUIRES: removed from the heartbeat thread.
+  // Erases this rank's heartbeat from the store. REQUIRES: this monitor is not registered with the
+  // heartbeat thread, which would write the heartbeat again.
   void erase_heartbeat(Deadline deadline);
 
  private:

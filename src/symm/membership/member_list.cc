@@ -49,7 +49,8 @@ std::string presence_key(const MemberListOptions& options, const Token& token, i
   return text(group_prefix(options, token), "/here/", rank);
 }
 
-// Replaces the join record of a rank that gives up, and tells peers that have read the record why.
+// Replaces the join record of a rank that gives up before it has confirmed a set. Contains the
+// reason for peers that have read the record.
 struct WithdrawalNotice {
   Token attempt{};
   Status reason{};
@@ -120,9 +121,9 @@ class JoinAttempt {
 
  private:
   // Publishes this rank's record, reads those of the other ranks, and appends the ranks without a
-  // record to `missing`. A malformed record counts as missing, because its rank will overwrite it.
-  // A record that disappears was erased by a rank that has completed its list; the copy that was
-  // read before stays valid.
+  // record to `missing`. A malformed record does not count, because its rank will overwrite it. If
+  // a record disappears, the copy that was read before is kept: its rank may have completed the
+  // list and erased the record.
   Status read_records(std::vector<int>& missing, Deadline deadline) {
     std::vector<std::string> keys;
     for (int rank = 0; rank < rank_info_.world_size; ++rank)
@@ -216,8 +217,8 @@ class JoinAttempt {
     }
   }
 
-  // Publishes the reason and then erases this rank's keys. If the keys were erased first, the other
-  // ranks would report this rank as missing, too.
+  // Publishes the reason before it erases this rank's keys. In the reverse order, the other ranks
+  // would report this rank as missing.
   Status give_up(const std::vector<int>& missing) {
     const std::chrono::milliseconds timeout{1000};
     const Deadline deadline = Deadline::after(timeout);
@@ -259,7 +260,7 @@ class JoinAttempt {
   const std::string own_bytes_;
   std::vector<std::string> records_;
   Token token_{};
-  Status withdrawal_reason_;        // why the first rank gave up; ok if none has
+  Status withdrawal_reason_;        // of the first rank that gave up; reset when a rank rejoins
   bool has_rank_conflict_ = false;  // another process has overwritten this rank's record
 };
 

@@ -4,8 +4,9 @@
 // agree on the set of records before they do anything else.
 //
 // Records that an earlier group of the same name left in the store are harmless. The ranks confirm
-// the set under a key derived from all records as they read them. A rank that read a stale record
-// finds no confirmations under its key, reads again, and gets the new record.
+// the set under a key derived from all records as they read them. If a rank has read a stale
+// record, the confirmations under its key stay incomplete, so it reads again until it gets the new
+// record.
 #pragma once
 
 #include <chrono>
@@ -36,7 +37,7 @@ struct JoinRecord {
   std::string no_fd_reason{};
   std::string no_fabric_reason{};
   bool wants_fabric = false;  // requests fabric handles where possible
-  // Options of the group, which must be the same on all ranks.
+  // The next four fields must be the same on all ranks.
   bool may_share_device = false;
   bool measures_thresholds = false;
   int64_t lease_ms = 0;     // determines how long a failure record stays in the store
@@ -72,13 +73,13 @@ struct MemberListOptions {
 // for it to rejoin, and report the same reason when they time out.
 Result<MemberList> gather_members(Store& store, const MemberListOptions& options,
                                   const JoinRecord& own, Deadline deadline);
-// Erases the keys that `rank` published. REQUIRES: all ranks have completed gather_members, for
-// example because this rank has passed a barrier since.
+// Erases the keys that `rank` published. REQUIRES: all ranks have completed gather_members, which a
+// later barrier of the group ensures.
 void erase_join_keys(Store& store, const MemberListOptions& options, const Token& token, int rank,
                      Deadline deadline);
-// The counterpart of `erase_join_keys` for a failed group: makes the keys of `ranks`, which may be
-// dead, expire after `failure_ttl`, so that peers that have not seen the keys yet can still read
-// them.
+// The counterpart of `erase_join_keys` for a failed group, whose `ranks` may be dead: erases their
+// join records, and makes their confirmations expire after `failure_ttl`, so that peers that have
+// not read the confirmations yet still can.
 void expire_join_keys(Store& store, const MemberListOptions& options, const MemberList& member_list,
                       std::span<const int> ranks, Deadline deadline);
 

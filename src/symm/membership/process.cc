@@ -21,8 +21,8 @@ std::string target_of(const char* link) {
 }
 
 // Returns an identity of the machine. Does not use the host name, which containers share or change.
-// Namespace numbers repeat across machines, so without a boot id every process counts as a machine
-// of its own.
+// Namespace numbers alone repeat across machines. If the boot id or a namespace cannot be read, the
+// process counts as a machine of its own.
 std::string find_host(const Token& process) {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -35,8 +35,8 @@ std::string find_host(const Token& process) {
 }  // namespace
 
 Result<std::unique_ptr<Process>> Process::start(const ProcessOptions& options) {
-  // LeaseMonitor::run restarts all leases after a stall of half a lease, so with longer heartbeats
-  // it would never report a lost rank.
+  // LeaseMonitor::run restarts all leases after a stall of half a lease. With heartbeats further
+  // apart than that, it would never report a lost rank.
   if (options.heartbeat.count() < 1 || options.lease / 3 < options.heartbeat) {
     return Status::invalid_argument(text("a lease of ", options.lease.count(),
                                          " ms and a heartbeat every ", options.heartbeat.count(),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // State that exists once per process and is shared by its ranks and groups: identity, channel,
-// heartbeat thread, back ends, and a registry of memory that ranks of this process share with each
-// other. Outlives heaps and groups. A forked child has none of the threads, so it must neither use
-// nor destroy the Process; the public API ensures that (check_not_forked, make_fork_guarded).
-// Thread safe.
+// heartbeat thread, back ends, and a registry of memory and descriptors that ranks of this process
+// share with each other. Outlives heaps and groups. A forked child has none of the threads, so it
+// must neither use nor destroy the Process; the public API ensures that (check_not_forked,
+// make_fork_guarded). Thread safe.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ namespace ashlar::symm {
 
 struct ProcessOptions {
   std::chrono::milliseconds heartbeat{1000};  // interval between heartbeats
-  // A rank without a heartbeat for this long is lost. At least 3 heartbeats.
+  // A rank without a heartbeat for this long is lost. At least three times `heartbeat`.
   std::chrono::milliseconds lease{5000};
   std::string machine{};  // processes with different values are treated as on different machines
 };
@@ -45,13 +45,15 @@ class Process {
   HeartbeatThread& heartbeat_thread() { return *heartbeat_thread_; }
   BackendRegistry& backends() { return backends_; }
 
-  // Registers memory for other ranks of this process. Returns an id for `find_memory`.
+  // Registers memory for other ranks of this process, without keeping it alive. Returns an id for
+  // `find_memory`.
   uint64_t register_memory(const std::shared_ptr<MappedMemory>& memory);
-  // Returns null if the memory has been destroyed.
+  // Returns null if the memory has been destroyed or was never registered.
   std::shared_ptr<MappedMemory> find_memory(uint64_t id);
-  // Registers a descriptor for other ranks of this process. Returns an id for `find_fd`.
+  // Registers a descriptor for other ranks of this process, without keeping it open. Returns an id
+  // for `find_fd`.
   uint64_t register_fd(const std::shared_ptr<const UniqueFd>& fd);
-  // Returns null if the descriptor has been closed.
+  // Returns null if the descriptor has been closed or was never registered.
   std::shared_ptr<const UniqueFd> find_fd(uint64_t id);
 
  private:

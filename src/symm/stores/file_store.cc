@@ -333,6 +333,7 @@ Result<bool> FileStore::remove(const std::string& path) const {
 }
 
 // Removes expired records. Leaves unreadable files alone, since they may not belong to the store.
+// Ignores errors: the next sweep tries again.
 void FileStore::sweep_locked() const {
   namespace fs = std::filesystem;
   const Result<int64_t> now = now_ns(std::chrono::nanoseconds(0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `try_make_prefix_store`: a view of another store that prepends a prefix to every key.
+// `try_make_prefix_store`: a view of another store that prepends a prefix and a slash to every key.
 #include "ashlar/store.h"
 #include "base/text.h"
 

@@ -18,7 +18,7 @@ inline std::string shmem_exit_key(const std::string& job) {
 }
 
 // Returns the requested exit status (0 to 255), or nothing if no PE has requested an exit or the
-// store does not respond in time. A malformed value counts as 1.
+// store returns an error. A malformed value counts as 1.
 ASHLAR_EXPORT std::optional<int> shmem_exit_status(symm::Store& store, const std::string& job,
                                                    Deadline deadline);
 

@@ -13,8 +13,8 @@
 namespace ashlar::symm {
 namespace {
 
-// The polling interval is short at first, because peers usually arrive together. It grows until a
-// hundred waiting ranks do not load the store.
+// The polling interval is short at first, because peers usually arrive together. It then doubles up
+// to a maximum, so that a hundred waiting ranks do not overload the store.
 constexpr std::chrono::microseconds kMinPollInterval{50};
 constexpr std::chrono::milliseconds kMaxPollInterval{10};
 constexpr size_t kMaxListedKeys = 8;

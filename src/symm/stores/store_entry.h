@@ -14,8 +14,8 @@
 
 namespace ashlar::symm {
 
-// Adds `amount` to a counter, which a store keeps as decimal digits. Returns kFormat if `digits` is
-// not a number, and kInvalidArgument if the sum overflows.
+// Returns the sum of `amount` and a counter, which a store keeps as decimal digits. Returns kFormat
+// if `digits` is not a number, and kInvalidArgument if the sum overflows.
 inline Result<int64_t> add_to_counter_text(std::string_view key, std::string_view digits,
                                            int64_t amount) {
   int64_t value = 0;
@@ -32,8 +32,8 @@ inline Result<int64_t> add_to_counter_text(std::string_view key, std::string_vie
   return sum;
 }
 
-// Returns the lifetime of an entry, or nothing if the entry does not expire: its time to live is 0,
-// or exceeds a century, which would overflow the clocks.
+// Returns the lifetime of an entry, or nothing if the entry does not expire: its time to live is 0
+// or negative, or longer than a century, which would overflow the clocks.
 inline std::optional<std::chrono::nanoseconds> lifetime_of(std::chrono::milliseconds time_to_live) {
   const std::chrono::hours century(24 * 36525);
   if (time_to_live.count() <= 0 || time_to_live > century) return std::nullopt;

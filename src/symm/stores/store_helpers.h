@@ -26,9 +26,9 @@ inline Result<std::vector<std::optional<std::string>>> checked_try_get(
   return found;
 }
 
-// Returns `deadline`, or 500 ms from now if that is later, for the last read of the store before a
-// timeout. With less time, a slow store rather than the missing ranks would be reported as the
-// cause.
+// Returns `deadline`, or 500 ms from now if that is later. Gives the last call to the store before
+// a timeout enough time. With less time, a slow store rather than the missing ranks would be
+// reported as the cause.
 inline Deadline allow_final_attempt(Deadline deadline) {
   const Deadline least = Deadline::after(std::chrono::milliseconds(500));
   return least.at() > deadline.at() ? least : deadline;
@@ -39,8 +39,8 @@ inline Deadline earlier(Deadline one, Deadline other) {
 }
 
 // Makes the keys that exist expire after `time_to_live`. Used for keys that a peer may still need
-// and that no rank will erase. Best effort: if the store fails, the keys keep their original
-// lifetime.
+// and that possibly no rank will erase. Best effort: if the store fails, the keys keep their
+// original lifetime.
 inline void expire_keys(Store& store, std::span<const std::string> keys,
                         std::chrono::milliseconds time_to_live, Deadline deadline) {
   const auto found = checked_try_get(store, keys, deadline);

@@ -2,8 +2,8 @@
 //
 // A store on hiredis. Connections run one command at a time and are pooled.
 //
-// If a connection breaks, the command is retried on a new one until the deadline. Most commands are
-// idempotent. `add` stores a receipt on the server until its reply has arrived, so that a retry
+// If a connection breaks, the command is retried on another one until the deadline. Most commands
+// are idempotent. `add` stores a receipt on the server until its reply has arrived, so that a retry
 // does not add twice. A retried `erase` may report that the key did not exist.
 #include "ashlar/redis_store.h"
 
@@ -84,8 +84,8 @@ class SigpipeBlocker {
   bool was_pending_ = false;
 };
 
-// Returns the time until the deadline. Never 0, which hiredis takes for no timeout: the minimum
-// lets a call with an expired deadline make one attempt.
+// Returns the time until the deadline, but at least kMinCommandTimeout, so that a call with an
+// expired deadline makes one attempt. hiredis would take 0 for no timeout.
 timeval command_timeout(Deadline deadline) {
   const auto left = std::clamp<std::chrono::microseconds>(
       std::chrono::duration_cast<std::chrono::microseconds>(deadline.left()), kMinCommandTimeout,
@@ -115,7 +115,8 @@ class RedisStore final : public Store {
   Result<int64_t> add(std::string_view key, int64_t amount, milliseconds time_to_live,
                       Deadline deadline) override;
   Result<bool> erase(std::string_view key, Deadline deadline) override;
-  // Runs a command, reconnecting and retrying until the deadline. Error replies become statuses.
+  // Runs a command, reconnecting and retrying until the deadline. Error replies become statuses,
+  // except LOADING, which is retried.
   Result<Reply> run(const CommandArguments& arguments, Deadline deadline);
 
  private:
@@ -216,9 +217,9 @@ Result<int64_t> RedisStore::add(std::string_view key, int64_t amount, millisecon
     return reply.status();
   }
   // Best effort: if the command fails, the receipt expires.
-  const Deadline soon =
+  const Deadline erase_deadline =
       Deadline::after(std::min<std::chrono::nanoseconds>(deadline.left(), kReceiptEraseTimeout));
-  (void)try_run({"DEL", receipt}, soon);
+  (void)try_run({"DEL", receipt}, erase_deadline);
   int64_t sum = 0;
   const std::string_view digits = text_of(**reply);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), sum);
