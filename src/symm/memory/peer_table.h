@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `PeerTable`: where the memory of every rank is mapped in this process. One table per (block,
-// group), created by a rendezvous and shared by the block and all handles. Immutable, so any thread
-// may read it. Keeps the memory mapped even if its owner frees it.
+// `PeerTable`: how this rank accesses the memory of every rank. One table per (block, group),
+// created by a rendezvous and shared by the block and all handles. Immutable, so any thread may
+// read it. Keeps the memory mapped even if its owner frees it.
 //
 // `PeerHandle`: a table and the range of the buffers that a rendezvous was called for.
 #pragma once
@@ -82,8 +82,8 @@ class PeerTable {
     return multicast_.multicast->base() + layout_.buffer_offset;
   }
   const std::string& no_multicast_reason() const { return multicast_.reason; }
-  // Returns why fabric handles were not used, as the same text on all ranks, or an empty string if
-  // they were used.
+  // Returns why fabric handles were not used, as the same string on all ranks, or an empty string
+  // if they were used.
   const std::string& no_fabric_reason() const { return no_fabric_reason_; }
   // The offset of the buffer in a rank's block.
   size_t buffer_offset() const { return layout_.buffer_offset; }
@@ -101,7 +101,7 @@ class PeerTable {
   const std::unique_ptr<const RemoteMemory> remote_;
   const std::string no_fabric_reason_;
   const std::shared_ptr<MulticastReleaser> releaser_;  // also owned by the communicator
-  MulticastSetupResult multicast_;  // destroyed before the memory that is bound to it
+  MulticastSetupResult multicast_;  // the destructor passes the object to `releaser_`
 };
 
 class PeerHandle {
@@ -129,7 +129,7 @@ class PeerHandle {
   // Returns kInvalidArgument if the rank does not exist or the range is not within the handle's
   // range.
   Result<size_t> offset_in_buffer(int rank, int64_t offset, size_t bytes) const;
-  // Returns a pointer to a range of a rank's memory, valid while a handle exists. Returns
+  // Returns a pointer to a range of a rank's memory, valid while the peer table exists. Returns
   // kInvalidArgument for the same reasons as `offset_in_buffer`, and kUnsupported if the rank is
   // remote.
   Result<std::byte*> at(int rank, int64_t offset, size_t bytes) const;

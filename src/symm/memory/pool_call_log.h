@@ -19,7 +19,7 @@ namespace ashlar::symm {
 struct PoolCall {
   enum class Kind : uint8_t {
     kAllocate,        // `argument` is the size
-    kAllocateFailed,  // an allocation that failed because memory ran out; `argument` is the size
+    kAllocateFailed,  // a segment could not be allocated; `argument` is the size of the buffer
     kFree,            // `argument` is the number of the buffer, in allocation order
     kTrim,
   };

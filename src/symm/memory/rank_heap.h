@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The symmetric heap of one rank: its blocks, in allocation order. All ranks must allocate the same
-// sizes in the same order. A rendezvous verifies that by the ordinal of a block and a hash of the
+// The symmetric heap of one rank, which consists of blocks. All ranks must allocate the same sizes
+// in the same order. A rendezvous verifies that by the ordinal of a block and a hash of the
 // allocation sequence. Allocations that only a sub-group makes name the group and are numbered
 // separately. Thread safe.
 #pragma once
@@ -61,7 +61,7 @@ class RankHeap {
   struct Options {
     size_t pad_bytes = kDefaultPadBytes;  // the size of the user's pad in each block
   };
-  // The live block that covers an address.
+  // An address in the buffer of a live block.
   struct BufferLocation {
     std::shared_ptr<HeapBlock> block{};
     size_t offset = 0;  // the offset of the address in the block's buffer
@@ -79,10 +79,10 @@ class RankHeap {
   Process& process() const { return process_; }
   Backend& backend() const { return backend_; }
 
-  // Allocates a block and returns its buffer, aligned to 128 bytes. Not collective. The pad is
-  // zeroed. A persistent block that is allocated again keeps the contents of its pad and buffer. 0
-  // bytes are treated as 1. Returns kInvalidArgument if the persistent id is in use or was used
-  // with another size.
+  // Allocates a block and returns its buffer, aligned to 128 bytes. Not collective. The pad of a
+  // new block is zeroed. A persistent block that is allocated again keeps the contents of its pad
+  // and buffer. A buffer of 0 bytes has an address of its own. Returns kInvalidArgument if the
+  // persistent id is in use or was used with another size.
   Result<std::byte*> allocate(size_t bytes, const AllocationOptions& options);
   // Frees a block. Peers and handles that have mapped the block keep its memory. A persistent block
   // stays allocated for the next call with its id. Returns kInvalidArgument if `pointer` is not the
@@ -100,8 +100,8 @@ class RankHeap {
   // Drops the heap's references to the peer tables of a group that has ended.
   void forget_group(const Token& group);
 
-  // For a group that has failed: releases the multicast objects that `releaser` holds by then at
-  // the first allocation after the deadline, or when the heap is destroyed.
+  // For a group that has failed: when a block is first created after the deadline, or when the heap
+  // is destroyed, releases the multicast objects that `releaser` holds at that time.
   void release_multicast_after(std::shared_ptr<MulticastReleaser> releaser, Deadline deadline);
 
   // Allocates zeroed memory for a group's own use. The block is not part of the allocation

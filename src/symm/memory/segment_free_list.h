@@ -30,7 +30,7 @@ class SegmentFreeList {
   void add_segment(uint64_t segment, size_t bytes);
   // Allocates by best fit. Returns nothing if no range is large enough. REQUIRES: bytes > 0.
   std::optional<Position> allocate(size_t bytes);
-  // Frees an allocated range. REQUIRES: it was allocated with this size.
+  // Frees an allocated range. REQUIRES: the range was allocated with this size.
   void release(Position position, size_t bytes);
   // Removes the segments without allocations and returns their numbers, in order.
   std::vector<uint64_t> remove_empty_segments();

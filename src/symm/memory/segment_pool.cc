@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocates buffers from the free list, adds a segment if none fits, and logs every call.
+// Allocates buffers from the free list, adds a segment if no free range fits, and logs calls.
 #include "symm/memory/segment_pool.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ Result<std::byte*> SegmentPool::allocate(size_t bytes) {
   std::optional<SegmentFreeList::Position> position = free_list_.allocate(rounded_bytes(bytes));
   if (!position) {
     if (Status grown = grow(rounded_bytes(bytes)); !grown.ok()) {
-      // Logged, so that the next rendezvous reports which ranks ran out of memory.
+      // Logged, so that the next rendezvous reports which ranks could not allocate.
       log_->append({PoolCall::Kind::kAllocateFailed, bytes});
       return grown;
     }

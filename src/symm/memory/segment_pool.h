@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A pool of symmetric memory: sub-allocates buffers from segments, which are heap blocks that the
-// pool owns. Placement depends only on the order of calls, so ranks that make the same calls get
-// every buffer in the same segment at the same offset, without communication. Every call is logged,
-// and a rendezvous compares the logs.
+// pool owns. Placement depends only on the sequence of calls, so ranks that make the same calls get
+// every buffer in the same segment at the same offset, without communication. Allocations, frees
+// and trims are logged, and a rendezvous compares the logs.
 //
-// A segment is mapped by the other ranks once, for all of its buffers. Thread safe, but threads of
-// different ranks must call in the same order.
+// The other ranks map a segment once, for all of its buffers. Thread safe, but all ranks must make
+// the same calls in the same order.
 #pragma once
 
 #include <cstddef>
@@ -45,9 +45,10 @@ class SegmentPool {
   SegmentPool(const SegmentPool&) = delete;
   SegmentPool& operator=(const SegmentPool&) = delete;
 
-  // Allocates a buffer, aligned to 128 bytes; 0 bytes are treated as 1. If no free range is large
-  // enough and the heap cannot allocate another segment, logs the failure and returns kOutOfMemory
-  // or the heap's error.
+  // Allocates a buffer, aligned to 128 bytes. A buffer of 0 bytes has an address of its own. If no
+  // free range is large enough and the heap cannot allocate another segment, logs the failure and
+  // returns the heap's error. Returns kOutOfMemory, without logging, if `bytes` exceeds
+  // kMaxBlockBytes.
   Result<std::byte*> allocate(size_t bytes) ASHLAR_EXCLUDES(mutex_);
   // Frees a buffer. The memory may be reused immediately, even if handles to it exist. Returns
   // kInvalidArgument if `pointer` is not the beginning of a buffer of this pool.

@@ -188,7 +188,7 @@ Status Communicator::connect_all(Deadline deadline) {
     // All ranks get the same result, so no agreement is needed.
     const Status compatible = check_members();
     status = compatible.ok() ? exchange_.agree(connect(deadline), deadline) : compatible;
-    // All ranks failed with the same error and can end the group cleanly.
+    // If the group itself has not failed, all ranks have the same error and can end it cleanly.
     if (!status.ok() && !failure_->has_happened()) {
       disconnect(finish(deadline));
       return status;
@@ -224,8 +224,8 @@ Status Communicator::check_members() const {
   using Record = const JoinRecord&;
   for (const Status& checked :
        {check_equal("use different back ends", [](Record own) { return own.backend; }),
-        // The choice of handle types assumes that the memory of all ranks has a device UUID, or
-        // that of no rank.
+        // The choice of handle types assumes that either all ranks have memory with a device UUID,
+        // or none has.
         check_equal("disagree on whether their memory has a device UUID",
                     [&](Record own) { return bool_text(own.device != DeviceUuid{}); }),
         check_equal("have signal pads of different sizes",
@@ -245,7 +245,7 @@ Status Communicator::check_devices() const {
   if (member_list_.records[0].may_share_device) return {};
   std::map<DeviceUuid, std::vector<int>> owners;
   for (const JoinRecord& each : member_list_.records) {
-    if (each.device == DeviceUuid{}) continue;  // host memory is shared
+    if (each.device == DeviceUuid{}) continue;  // host memory has no device
     owners[each.device].push_back(each.rank_info.rank);
   }
   for (const auto& [device, ranks] : owners) {
@@ -325,8 +325,8 @@ Status Communicator::leave(Deadline deadline) {
   return finished;
 }
 
-// From now on, remote ranks may close their connections: they do so once all ranks have reached the
-// last exchange.
+// Remote ranks close their connections once all ranks have reached the last exchange, so the end of
+// a connection must not count as a failure from here on.
 Status Communicator::finish(Deadline deadline) {
   if (remotes_ != nullptr) remotes_->announce_close(deadline);
   return exchange_.finish(deadline);
@@ -356,7 +356,7 @@ void Communicator::disconnect(const Status& reason) {
 }
 
 // Every rank makes its own keys expire. The writer of the failure record also makes the keys of the
-// other ranks expire, because some of those ranks are dead.
+// other ranks expire, because some of those ranks may be dead.
 void Communicator::expire_keys(Deadline deadline) {
   std::vector<int> ranks = {rank_info_.rank};
   if (failure_record_.is_writer()) {

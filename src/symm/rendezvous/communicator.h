@@ -4,12 +4,13 @@
 // signal pads. The public class Group (ashlar/symmetric.h) is built on it.
 //
 // Joining, leaving and rendezvous are collective: all ranks of the group call them in the same
-// order. A second thread of the same rank waits for the first; if it gets kTimeout, nothing was
-// done and the call can be repeated. If a collective fails, it fails on all ranks with the same
+// order. A second thread of the same rank waits for the first. If a rendezvous times out during
+// that wait, nothing was done and the call can be repeated; `leave` then fails the group. If a
+// collective fails after that wait, it fails on all ranks that can reach the store, with the same
 // message.
 //
-// A rank that dies or does not arrive in time fails the group permanently: `failure` ends all
-// waits. Memory that is mapped stays mapped.
+// If a rank dies or does not arrive in time, the group fails permanently: `failure` ends the waits
+// of the other ranks. Memory that is mapped stays mapped.
 #pragma once
 
 #include <chrono>
@@ -57,7 +58,7 @@ struct CommunicatorOptions {
   bool measures_thresholds = false;
   bool use_multicast = true;  // use multicast if the devices of all ranks support it
   bool use_fabric = false;    // prefer fabric handles even on one machine
-  // The transport to ranks on other machines; null if there are none. Also owned by the user.
+  // The transport to ranks on other machines; null if none is needed. Also owned by the user.
   std::shared_ptr<Transport> transport{};
   std::chrono::milliseconds key_ttl =
       std::chrono::minutes(10);           // how long keys remain after a crash
@@ -80,7 +81,8 @@ class Communicator {
   // Returns the index of `rank` in the job.
   uint64_t member(int rank) const { return member_list_.records[rank].member; }
   const Token& token() const { return member_list_.token; }
-  // Polled by every wait of the group. Also owned by connections, whose threads report failures.
+  // Polled by waits of the group. Also owned by connections, on whose behalf other threads report
+  // failures.
   const std::shared_ptr<Failure>& failure() const { return failure_; }
   // Returns how this rank reaches the memory of `rank`. REQUIRES: 0 <= rank < world size.
   PeerAccess peer_access(int rank) const { return member_list_.access(rank_info_.rank, rank); }
@@ -107,8 +109,9 @@ class Communicator {
   // when work of this rank has failed: other ranks may still use the objects.
   void keep_multicast() { multicast_releaser_->defer_releases(); }
 
-  // Leaves the group. Collective. Returns an error if the group did not end cleanly. The group ends
-  // in any case, even if another thread of this rank is still in a rendezvous at the deadline.
+  // Leaves the group. Collective. Returns an error if the group did not end cleanly. If another
+  // thread of this rank is still in a rendezvous at the deadline, fails the group, which ends that
+  // rendezvous.
   Status leave(Deadline deadline) ASHLAR_EXCLUDES(collective_mutex_);
 
  private:
@@ -138,8 +141,8 @@ class Communicator {
                                                            const PoolBuffer* pool_buffer,
                                                            Deadline deadline)
       ASHLAR_REQUIRES(collective_mutex_);
-  Status compare_pool_calls(const HeapBlock& block, const PoolBuffer* pool_buffer,
-                            const std::vector<RendezvousRecord>& all, Deadline deadline)
+  Status check_pool_calls(const HeapBlock& block, const PoolBuffer* pool_buffer,
+                          const std::vector<RendezvousRecord>& all, Deadline deadline)
       ASHLAR_REQUIRES(collective_mutex_);
   // Returns why this rank cannot use multicast, or an empty string if it can.
   std::string no_multicast_reason() const;

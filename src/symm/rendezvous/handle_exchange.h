@@ -2,10 +2,10 @@
 //
 // The step of a rendezvous that gives every rank access to the memory of the other ranks.
 //
-// Memory travels as file descriptors over the channel (the default on one machine), as fabric
-// handles inside the rendezvous records (on request, or if there is no other way), or as transport
-// keys for host memory on other machines. If fabric handles were only requested and one rank cannot
-// use them, all ranks fall back to descriptors.
+// Handles are file descriptors sent over the channel (the default on one machine), fabric handles
+// inside the rendezvous records (on request, or if there is no other way), or transport keys for
+// host memory on other machines. If fabric handles were only requested and one rank cannot use
+// them, all ranks fall back to descriptors.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ namespace ashlar::symm {
 // if the group spans several machines or a rank's device cannot export descriptors.
 bool needs_fabric(const MemberList& members);
 
-// Returns kInvalidArgument if the group needs fabric handles and a rank has none, so that ranks
-// could not access each other's memory.
+// Returns kInvalidArgument if the group needs fabric handles and a rank has none. The ranks could
+// then not access each other's memory.
 Status check_handle_types(const std::string& group, const MemberList& members);
 
 // One exchange of memory handles. Every rank calls `add_handles`, gathers the records of all ranks,
@@ -35,8 +35,9 @@ class HandleExchange {
  public:
   explicit HandleExchange(const RendezvousContext& context) : context_(context) {}
 
-  // Exports the block and stores the handles, or the reason why there are none, in this rank's
-  // record.
+  // Stores in this rank's record the block's fabric handle, or the reason why there is none, and
+  // its transport key if there are remote ranks. `run` returns an error if registering the block
+  // with the transport failed.
   void add_handles(const HeapBlock& block, RendezvousRecord& own);
   // Maps the memory of the other ranks. `all` are the records of all ranks. On error nothing stays
   // mapped, and all ranks return the same status.

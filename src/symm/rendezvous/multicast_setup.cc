@@ -72,7 +72,8 @@ Result<MulticastSetupResult> MulticastSetup::run(const HeapBlock& block,
   const MulticastDriver::Shape shape{.device_count = context_.rank_info.world_size,
                                      .bytes = block.memory->bytes(),
                                      .by_fabric = needs_fabric(context_.members)};
-  // 1. Create and export on rank 0. Declared first and so destroyed last, after this rank's import.
+  // 1. Create and export on rank 0. `created` is declared first and so destroyed last, after this
+  // rank's import.
   CreatedObject created;
   Status own = context_.rank_info.rank == 0 ? created.create(driver, shape) : Status();
   // 2. Distribute the handle.

@@ -3,10 +3,10 @@
 // The step of a rendezvous that sets up multicast for a block.
 //
 // All ranks act together, in five phases: create and export, distribute the handle, import and
-// join, bind and map, commit. After every phase that can fail, the ranks agree on the outcome. If
-// one rank failed, all ranks continue without multicast, with the same reason, and undo their steps
-// in reverse order. No rank may give up alone, because the drivers of the other ranks would wait
-// for it indefinitely.
+// join, bind and map, commit. The ranks agree on the outcome of creation, of distribution and
+// import together, and of mapping. If one rank failed, all ranks continue without multicast, with
+// the same reason, and undo their steps in reverse order. No rank may give up alone, because the
+// drivers of the other ranks would wait for it indefinitely.
 #pragma once
 
 #include <memory>

@@ -32,7 +32,7 @@ PeerHandle handle_of(const RankHeap::BufferLocation& found,
   range.offset = found.offset;
   range.end =
       pool_buffer == nullptr ? peers->buffer_bytes() : pool_buffer->offset + pool_buffer->bytes;
-  // A buffer of 0 bytes has one valid address.
+  // Ensures that offset <= end. They are equal for a buffer of 0 bytes.
   range.end = std::max(range.end, range.offset);
   range.memory_id = memory_id_of(*found.block, pool_buffer);
   return {std::move(peers), range};
@@ -124,7 +124,7 @@ Result<std::shared_ptr<const PeerTable>> Communicator::exchange_memory(
       parse_rendezvous_records(options_.name, *bytes);
   if (!records.ok()) return records.status();
   const std::vector<RendezvousRecord>& all = *records;
-  if (Status same = compare_pool_calls(block, pool_buffer, all, deadline); !same.ok()) return same;
+  if (Status same = check_pool_calls(block, pool_buffer, all, deadline); !same.ok()) return same;
   if (Status match = check_rendezvous_records(options_.name, all); !match.ok()) return match;
   if (known != nullptr) return known;
 
@@ -145,11 +145,10 @@ std::string Communicator::no_multicast_reason() const {
   return with_call(driver->availability()).message();
 }
 
-// If the ranks made different calls to their pools, exchanges the call logs to report the first
-// difference.
-Status Communicator::compare_pool_calls(const HeapBlock& block, const PoolBuffer* pool_buffer,
-                                        const std::vector<RendezvousRecord>& all,
-                                        Deadline deadline) {
+// If the ranks made different calls to their pools or passed different buffers, exchanges the call
+// logs to report the first difference.
+Status Communicator::check_pool_calls(const HeapBlock& block, const PoolBuffer* pool_buffer,
+                                      const std::vector<RendezvousRecord>& all, Deadline deadline) {
   if (!have_pool_calls_diverged(all)) return {};
   const std::string tail = pool_buffer == nullptr
                                ? PoolCallLog().tail_up_to(0)

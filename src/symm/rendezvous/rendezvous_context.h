@@ -27,7 +27,8 @@ struct RendezvousContext {
   const Failure& failure;
   Exchange& exchange;
   PeerConnections& connections;
-  const std::shared_ptr<const RemoteRanks>& remotes;  // null if all ranks are on this machine
+  // Null if no rank is reached through the transport.
+  const std::shared_ptr<const RemoteRanks>& remotes;
   std::function<void(Phase)> begin_phase;
 };
 

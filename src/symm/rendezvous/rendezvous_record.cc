@@ -17,9 +17,9 @@ constexpr size_t kMaxScopeBytes = 1024;
 constexpr size_t kMaxReasonBytes = 4096;
 constexpr size_t kFabricBytes = std::tuple_size_v<FabricHandle>;
 
-// The numeric fields, in wire order.
+// Returns pointers to the numeric fields, in wire order.
 template <typename Record>
-auto numbers_of(Record& record) {
+auto numeric_fields(Record& record) {
   return std::array{&record.ordinal,       &record.sequence_hash,  &record.pad_bytes,
                     &record.buffer_offset, &record.buffer_bytes,   &record.block_bytes,
                     &record.is_pooled,     &record.pooled_ordinal, &record.pooled_call,
@@ -52,7 +52,8 @@ class RecordComparison {
   Status error_;
 };
 
-// Returns kFormat if the offsets and sizes in a record contradict each other or those of rank 0.
+// Returns kFormat if the offsets and sizes in a record contradict each other, or if the buffer
+// offset or `is_mapped` differs from that of rank 0.
 Status check_consistent(const std::string& group, const std::vector<RendezvousRecord>& all) {
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const RendezvousRecord& each = all[rank];
@@ -94,7 +95,7 @@ RendezvousRecord RendezvousRecord::of(const HeapBlock& block, const PoolBuffer* 
 std::string RendezvousRecord::to_bytes() const {
   WireWriter writer;
   writer.append_text(scope);
-  for (const uint64_t* number : numbers_of(*this)) writer.append_number(*number);
+  for (const uint64_t* number : numeric_fields(*this)) writer.append_number(*number);
   writer.append_text(key).append_text(
       std::string_view(no_multicast_reason).substr(0, kMaxReasonBytes));
   return writer.append_text(fabric)
@@ -108,7 +109,7 @@ Result<std::vector<RendezvousRecord>> parse_rendezvous_records(
   for (size_t rank = 0; rank < all.size(); ++rank) {
     WireReader reader(records[rank]);
     all[rank].scope = reader.text(kMaxScopeBytes);
-    for (uint64_t* number : numbers_of(all[rank])) *number = reader.number<uint64_t>();
+    for (uint64_t* number : numeric_fields(all[rank])) *number = reader.number<uint64_t>();
     all[rank].key = reader.text(Transport::kMaxKeyBytes);
     all[rank].no_multicast_reason = reader.text(kMaxReasonBytes);
     all[rank].fabric = reader.text(kFabricBytes);
