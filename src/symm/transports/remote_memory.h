@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Access to one symmetric heap block on other machines: the regions of remote ranks, and the
-// registration of the local block, through which they access it. Offsets are relative to the
-// beginning of the block. Immutable and thread safe. Waits end as described in transport.h.
+// registration of the local block, through which those ranks access the local block. Offsets are
+// relative to the beginning of the block. Immutable and thread safe. Waits end as described in
+// transport.h.
 #pragma once
 
 #include <cstddef>
@@ -58,7 +59,7 @@ class RemoteMemory {
   Status quiet(int rank, Deadline deadline) const {
     return remotes_->endpoint(rank).quiet(deadline);
   }
-  // `fence` and `quiet` for all remote ranks.
+  // `fence` and `quiet` for all remote ranks, up to the first error.
   Status fence(Deadline deadline) const {
     return for_each([&](int rank) { return fence(rank, deadline); });
   }

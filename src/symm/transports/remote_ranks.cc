@@ -23,7 +23,7 @@ Result<std::shared_ptr<RemoteRanks>> RemoteRanks::connect(std::shared_ptr<Transp
 void RemoteRanks::announce_close(Deadline deadline) const {
   for (const auto& each : endpoints_) {
     if (each == nullptr) continue;
-    // The loss of a peer has already been reported to the group.
+    // Ignores errors. If the peer is lost, the group has already been notified.
     (void)each->quiet(deadline).ok();
     each->announce_close();
   }

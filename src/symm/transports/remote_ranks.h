@@ -33,9 +33,9 @@ class RemoteRanks {
   // REQUIRES: contains(rank).
   Endpoint& endpoint(int rank) const { return *endpoints_[rank]; }
 
-  // Completes outstanding operations, as far as possible before the deadline, and treats the end of
-  // each connection as normal from now on. Every rank calls this before any rank closes its
-  // connections.
+  // Waits for outstanding operations until the deadline, ignoring their errors. The end of a
+  // connection is not a failure from then on. Every rank of a group that ends normally calls this
+  // before any rank closes its connections.
   void announce_close(Deadline deadline) const;
 
  private:

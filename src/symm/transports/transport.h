@@ -43,7 +43,7 @@ class ASHLAR_EXPORT Region {
   virtual const std::string& key() const = 0;
 };
 
-// A region of a remote process. Keeps its endpoint alive. Offsets are relative to the beginning of
+// A region of a remote process. Keeps its connection open. Offsets are relative to the beginning of
 // the region. Accesses outside the region return kInvalidArgument without sending anything.
 class ASHLAR_EXPORT RemoteRegion {
  public:
@@ -57,7 +57,7 @@ class ASHLAR_EXPORT RemoteRegion {
   virtual Status put(uint64_t offset, std::span<const std::byte> from, Deadline deadline) = 0;
   virtual Status get(uint64_t offset, std::span<std::byte> into, Deadline deadline) = 0;
   // Applies an atomic operation without returning the previous value. Returns kInvalidArgument for
-  // swap and compare-and-swap, which are useless without it. After kTimeout the operation does not
+  // swap and compare-and-swap, whose callers need that value. After kTimeout the operation does not
   // take place.
   virtual Status post(const AtomicOp& op, Deadline deadline) = 0;
   // Applies an atomic operation and returns the previous value. After kTimeout the operation may or
@@ -91,7 +91,7 @@ struct RemotePeer {
 
 class ASHLAR_EXPORT Transport {
  public:
-  // Limits of the addresses and keys, which are part of records in the store.
+  // Maximum sizes of serialized addresses and keys, which ranks exchange in store records.
   static constexpr size_t kMaxAddressBytes = 4096;
   static constexpr size_t kMaxKeyBytes = 4096;
 

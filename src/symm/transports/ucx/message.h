@@ -26,7 +26,8 @@ inline constexpr unsigned kMessageId = 7;  // arbitrary: the worker has no other
 enum class MessageKind : uint32_t { kHello = 1, kPut, kGet, kAtomic, kResponse, kCompleted };
 enum class ResponseCode : uint32_t { kOk = 0, kUnknownRegion = 1, kInvalidCall = 2 };
 
-// A random secret that grants access to a region. Only the ranks of the group receive it.
+// A random secret that grants access to a region. Ranks receive it through the store, as part of
+// the region's key.
 using RegionToken = std::array<uint64_t, 2>;
 
 struct Message {
@@ -35,11 +36,11 @@ struct Message {
   uint64_t call = 0;  // chosen by the caller; repeated in the response
   RegionToken region{};
   uint64_t offset = 0;
-  uint64_t bytes = 0;       // kGet: requested
-  uint32_t atomic = 0;      // AtomicKind
-  uint32_t word_bytes = 0;  // 4 or 8
-  uint64_t operand = 0;     // kResponse: the old value
-  uint64_t expected = 0;
+  uint64_t bytes = 0;                     // kGet: requested
+  uint32_t atomic = 0;                    // AtomicKind
+  uint32_t word_bytes = 0;                // 4 or 8
+  uint64_t operand = 0;                   // kAtomic: the operand; kResponse: the old value
+  uint64_t expected = 0;                  // kAtomic
   ResponseCode code = ResponseCode::kOk;  // kResponse
   uint32_t is_posted = 0;  // in a call: success may be reported by kCompleted instead of kResponse
 };

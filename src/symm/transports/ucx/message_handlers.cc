@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Handles incoming messages. Calls are checked, executed and responded to; responses complete
-// pending calls. UCX invokes the handlers from progress, so the mutex is held, which clang's thread
-// safety analysis cannot see.
+// pending calls. UCX invokes the handlers during progress and sends, so the mutex is held, which
+// clang's thread safety analysis cannot see.
 #include <cstring>
 
 #include "symm/core/atomic_word.h"
@@ -77,7 +77,7 @@ void UcxWorker::handle_call_locked(const Message& call, std::span<const std::byt
     }
   }
   // Batch only for endpoints that this side created: an endpoint that the peer created may be
-  // closed when UCX returns.
+  // closed before the batch is sent.
   if (call.is_posted != 0 && response.code == ResponseCode::kOk && endpoints_.contains(reply_to)) {
     return add_completed_locked(reply_to, call.call);
   }
@@ -110,8 +110,8 @@ void UcxWorker::send_completed_locked(ucp_ep_h reply_to, std::vector<uint64_t>& 
 }
 
 // If the endpoint belongs to a connection of this process, fails the connection, which reports the
-// reason to its group. Closes an endpoint that the peer created; if UCX cannot close it, calls from
-// it stay ignored.
+// reason to its group. Otherwise the peer created the endpoint: closes it. If UCX cannot close it,
+// its calls stay ignored.
 void UcxWorker::disconnect_locked(ucp_ep_h endpoint)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   if (const auto own = endpoints_.find(endpoint); own != endpoints_.end()) {

@@ -7,8 +7,8 @@ namespace ashlar::symm {
 namespace {
 
 constexpr size_t kMaxIdleBuffers = 128;  // buffers have up to 64 KiB each
-// Limits of the responses that a peer has not read. They exceed what a well-behaved peer has in
-// flight: 128 gets of 64 KiB, as many puts, and one call per thread.
+// Limits for the responses that a peer has not read. They exceed what a well-behaved connection has
+// in flight: 128 gets of 64 KiB or fetching atomics, and 128 puts or posted atomics.
 constexpr size_t kMaxUnsentBytes = size_t{32} << 20;
 constexpr size_t kMaxUnsentResponses = 8192;
 

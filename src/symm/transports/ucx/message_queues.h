@@ -21,7 +21,7 @@ namespace ashlar::symm {
 class UcxConnection;
 class UcxWorker;
 
-// A message that UCX may still read.
+// A message and its data, which UCX may read until the send completes.
 struct SendBuffer {
   UcxWorker* worker = nullptr;
   Message message{};
@@ -59,7 +59,7 @@ struct ResponseWaiter {
 // A call that awaits a response.
 struct PendingCall {
   UcxConnection* connection = nullptr;
-  bool is_posted = false;  // a put or posted atomic, which no thread waits for individually
+  bool is_posted = false;  // only `quiet` waits for the response: a hello, put or posted atomic
   ResponseWaiter* waiter = nullptr;  // null if posted, or if the waiting thread gave up
   std::span<std::byte> into{};       // receives the data of a get
 };
@@ -71,7 +71,8 @@ class PendingCalls {
   // Returns the call with that number, or null if there is none.
   const PendingCall* find(uint64_t call) const;
   void erase(uint64_t call) { calls_.erase(call); }
-  // Make later responses to the calls of a waiter or of a connection be discarded.
+  // Discard the results of later responses to the calls of a waiter, or the whole responses to the
+  // calls of a connection.
   void abandon(const ResponseWaiter& waiter);
   void abandon(const UcxConnection& connection);
   void clear() { calls_.clear(); }
@@ -84,8 +85,9 @@ class PendingCalls {
 // The responses that peers have not received yet, by the endpoint to the peer.
 class ResponseQueue {
  public:
-  // Returns false if the peer does not read its responses. If so, the caller must ignore its calls,
-  // and its endpoint is queued for disconnection, once.
+  // Returns false if too many responses to the peer are unsent, because the peer does not read them.
+  // If so, the caller must ignore the peer's call. The first such call queues the peer's endpoint for
+  // disconnection.
   bool accepts_call(ucp_ep_h reply_to);
   // Track the responses that were passed to UCX and whose sends have not completed.
   void add_unsent(ucp_ep_h reply_to, size_t bytes);
@@ -98,8 +100,8 @@ class ResponseQueue {
 
   void erase(ucp_ep_h endpoint);
   void erase_unsent(ucp_ep_h endpoint) { unsent_.erase(endpoint); }
-  // Drops everything except the counts of unsent responses, which are still completed while the UCX
-  // worker is destroyed. Called before that.
+  // Drops everything except the counts of unsent responses, whose sends complete while the UCX
+  // worker is destroyed. Called before the worker is destroyed.
   void clear_queued();
 
  private:

@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 // How long a waiting thread calls progress itself before it leaves progress to the worker's thread.
 constexpr microseconds kPollTime{300};
-// The interval between checks for a failure of the group.
+// The maximum interval between checks for a failure of the group.
 constexpr milliseconds kMaxWait{1};
 constexpr std::chrono::seconds kCloseTimeout{1};
 // Limits puts and gets in flight to 8 MiB each (calls of 64 KiB).

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A UCX connection to one rank of one group: sends calls, waits for responses, detects failures.
-// Uses UCX's peer failure mode where available. UCX's shared memory transport lacks this mode, so
-// there leases detect dead peers. UCX never reads or writes the caller's memory, so a call can be
-// abandoned at any time.
+// Uses UCX's peer failure mode where available. UCX's shared memory transport lacks this mode; if
+// it is used, only leases detect dead peers. UCX never reads or writes the caller's memory, so a
+// call can be abandoned at any time.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -40,18 +40,18 @@ class UcxConnection {
   Status get(const RegionOffset& from, std::span<std::byte> into, Deadline deadline);
   Status post(const RegionToken& region, const AtomicOp& wanted, Deadline deadline);
   Result<uint64_t> fetch(const RegionToken& region, const AtomicOp& wanted, Deadline deadline);
-  // Waits for the responses to all earlier puts and posts. Returns the first error among them.
+  // Waits for the responses to all earlier puts and posts. Returns the first error of a put or post
+  // since the last call.
   Status quiet(Deadline deadline);
   // From now on, a lost connection is not reported as a failure of the group.
   void announce_close();
   // Closes the connection permanently. Calls that wait for responses fail.
   void close();
 
-  // Called from the worker's progress:
-
-  // Marks the connection as lost and reports the failure to the group.
+  // Marks the connection as lost and, unless `announce_close` was called, reports the failure to
+  // the group.
   void fail_locked(const char* why) ASHLAR_REQUIRES(worker_.mutex);
-  // Handles the response to a put or posted atomic.
+  // Handles the response to a hello, put or posted atomic.
   void complete_posted_locked(uint64_t call, ResponseCode code) ASHLAR_REQUIRES(worker_.mutex);
   // Handles the response to a get or fetching atomic.
   void complete_fetch_locked() ASHLAR_REQUIRES(worker_.mutex);
@@ -84,8 +84,7 @@ class UcxConnection {
 
   ucp_ep_h endpoint_ ASHLAR_GUARDED_BY(worker_.mutex) = nullptr;  // null if closed
   Status failure_ ASHLAR_GUARDED_BY(worker_.mutex);
-  Status first_error_
-      ASHLAR_GUARDED_BY(worker_.mutex);  // the first of a posted call; reset by `quiet`
+  Status first_error_ ASHLAR_GUARDED_BY(worker_.mutex);  // of a posted call; reset by `quiet`
   bool has_announced_close_ ASHLAR_GUARDED_BY(worker_.mutex) = false;
   std::set<uint64_t> posted_calls_
       ASHLAR_GUARDED_BY(worker_.mutex);                      // the posted calls without a response

@@ -26,10 +26,10 @@ namespace {
 using std::chrono::microseconds;
 using Clock = std::chrono::steady_clock;
 
-// The worker's thread naps once callers have polled this many times, about as often as in three
-// short calls.
+// The worker's thread naps once callers have polled this many times. Three short calls poll about
+// as often.
 constexpr uint64_t kCallerPolls = 32;
-// The worker's thread naps for an eighth of the time that callers have polled, within these bounds.
+// While callers poll, each nap is an eighth longer than the previous one, within these bounds.
 // A nap costs 5 us on a virtual machine for timers and context switches, and delays calls from
 // peers by at most its length.
 constexpr microseconds kShortestNap{50};
@@ -211,8 +211,8 @@ void UcxWorker::run_progress_thread() {
       // queued.
       pollfd wanted{event_fd_, POLLIN, 0};
       ::poll(&wanted, 1, has_in_flight ? 1 : -1);
-      // If still marked asleep, the thread was woken by a UCX event rather than by a caller. It
-      // then handles the event even if callers poll.
+      // If still marked asleep, the thread was woken by a UCX event or the time limit rather than
+      // by a caller. It then calls progress even if callers poll.
       if (polling_.is_asleep.exchange(false, std::memory_order_relaxed)) {
         seen_polls = polling_.poll_count.load(std::memory_order_relaxed);
       }

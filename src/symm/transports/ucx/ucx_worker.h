@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The UCX context and worker of one process, and the thread that drives it. The thread that calls
-// progress executes the puts from peers. One mutex serializes all UCX calls. A thread that waits
-// for a response calls progress itself, and the worker's thread stays idle during that time.
+// The UCX context and worker of one transport, and the thread that drives them. Whichever thread
+// calls progress executes the calls of peers. One mutex serializes all UCX calls on the worker. A
+// thread that waits for a response calls progress itself at first; the worker's thread is mostly
+// idle meanwhile.
 #pragma once
 
 #include <pthread.h>
@@ -62,7 +63,8 @@ class UcxWorker {
 
   const std::string& address() const { return address_; }
   // Returns kInvalidArgument in a forked child, which lacks the worker's thread and may have
-  // inherited a locked mutex. Must be called before the functions below.
+  // inherited a locked mutex. Must be called before the functions below, except `progress` and
+  // `end`, which do nothing in a forked child.
   Status check_owner_process() const {
     if (in_owner_process()) return {};
     return Status::invalid_argument(
@@ -70,8 +72,8 @@ class UcxWorker {
   }
   bool in_owner_process() const { return fork_guard_.in_creating_process(); }
   void progress() ASHLAR_EXCLUDES(mutex);
-  // Makes the worker's thread call progress. Called by a thread that continues to wait but no
-  // longer calls progress itself.
+  // Ends the nap of the worker's thread, so that it calls progress. Called by a thread that
+  // continues to wait but no longer calls progress itself.
   void wake_progress_thread() { nap_.interrupt(); }
   void end() ASHLAR_EXCLUDES(mutex, end_mutex_);
   void add(const std::shared_ptr<UcxConnection>& connection) ASHLAR_EXCLUDES(mutex);
@@ -92,7 +94,7 @@ class UcxWorker {
   uint64_t register_call_locked(const PendingCall& call) ASHLAR_REQUIRES(mutex) {
     return pending_calls_.add(call);
   }
-  // Make later responses to the calls of a waiter or of a connection be discarded.
+  // See PendingCalls::abandon.
   void abandon_calls_locked(const ResponseWaiter& waiter) ASHLAR_REQUIRES(mutex) {
     pending_calls_.abandon(waiter);
   }
@@ -115,7 +117,7 @@ class UcxWorker {
   }
 
   Mutex mutex;                      // held during every UCX call, including its socket I/O
-  std::condition_variable changed;  // a response arrived, or a connection was lost
+  std::condition_variable changed;  // a response arrived, or a connection was lost or closed
 
  private:
   explicit UcxWorker(const UcxOptions& options) : busy_poll_(options.busy_poll) {}
@@ -126,7 +128,7 @@ class UcxWorker {
   void run_progress_thread() ASHLAR_EXCLUDES(mutex);
   void wake_locked() ASHLAR_REQUIRES(mutex);
   // Runs UCX's progress, reports completed calls to peers, and disconnects peers that do not read
-  // their responses. Returns 0 if there was nothing to do.
+  // their responses. Returns 0 if UCX's progress had nothing to do.
   unsigned progress_once_locked() ASHLAR_REQUIRES(mutex);
   void destroy_locked() ASHLAR_REQUIRES(mutex);
 
@@ -162,8 +164,9 @@ class UcxWorker {
   std::optional<pthread_t> thread_;
   PollingHints polling_;
   InterruptibleSleep nap_;  // the sleep of the worker's thread while callers poll
-  // A stale value delays the end of the thread by one iteration. The thread is joined before
-  // anything is destroyed.
+  // Set by `end`. A stale value is harmless: the thread runs one more iteration before it is
+  // joined, and a connection that `check_locked` still admits is closed by the second pass in
+  // `end`.
   std::atomic<bool> is_ending_{false};
 
   Mutex end_mutex_;  // serializes `end`; taken before `mutex`
