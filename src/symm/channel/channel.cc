@@ -254,9 +254,9 @@ void Channel::finish_handshake(UniqueFd socket) {
   if (!got.ok()) return;
   const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got->bytes);
   const std::optional<ChannelMessage> hello = parse_message(bytes);
-  const bool is_for_us = hello && hello->kind == ChannelMessageKind::kHello && !got->fd.valid() &&
-                         hello->text == bytes_of(address_.token);
-  if (!is_for_us) return;
+  const bool is_valid_hello = hello && hello->kind == ChannelMessageKind::kHello &&
+                              !got->fd.valid() && hello->text == bytes_of(address_.token);
+  if (!is_valid_hello) return;
   MutexLock lock(mutex_);
   if (pending_.size() >= limits_.max_pending) drop_closed_pending();
   if (pending_.size() >= limits_.max_pending) return;

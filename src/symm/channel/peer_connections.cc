@@ -81,9 +81,9 @@ void PeerConnections::accept_pending() {
 
 Result<UniqueFd> PeerConnections::open_connection(int rank, const ChannelAddress& address,
                                                   Deadline deadline) {
-  const int own = options_.rank_info.rank;
-  if (rank < own) return Channel::connect(address, {options_.group, own, rank}, deadline);
-  return channel_.accept({options_.group, rank, own}, *failure_, deadline);
+  const int own_rank = options_.rank_info.rank;
+  if (rank < own_rank) return Channel::connect(address, {options_.group, own_rank, rank}, deadline);
+  return channel_.accept({options_.group, rank, own_rank}, *failure_, deadline);
 }
 
 Status PeerConnections::send(int rank, uint64_t sequence, int fd, Deadline deadline) {

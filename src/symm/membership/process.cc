@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxMachineNameBytes = 64;
 
-std::string target_of(const char* link) {
+std::string link_target(const char* link) {
   char target[128] = {};
   const ssize_t bytes = ::readlink(link, target, sizeof(target) - 1);
   return bytes < 0 ? std::string() : std::string(target, static_cast<size_t>(bytes));
@@ -26,8 +26,8 @@ std::string target_of(const char* link) {
 std::string find_host(const Token& process) {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  const std::string net = target_of("/proc/self/ns/net");
-  const std::string user = target_of("/proc/self/ns/user");
+  const std::string net = link_target("/proc/self/ns/net");
+  const std::string user = link_target("/proc/self/ns/user");
   if (boot.empty() || net.empty() || user.empty()) return to_hex(process);
   return text(boot.substr(0, 64), ' ', net, ' ', user);
 }

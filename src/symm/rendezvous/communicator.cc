@@ -214,8 +214,8 @@ SpinPolicy Communicator::spin_policy() const {
 Status Communicator::check_members() const {
   const std::vector<JoinRecord>& all = member_list_.records;
   const auto check_equal = [&](std::string_view difference, const auto& value) -> Status {
-    const auto of_rank = [&](int rank) { return value(all[rank]); };
-    const std::string listed = list_differences(rank_info_.world_size, of_rank);
+    const auto value_of_rank = [&](int rank) { return value(all[rank]); };
+    const std::string listed = list_differences(rank_info_.world_size, value_of_rank);
     if (listed.empty()) return {};
     return Status::invalid_argument(
         text("the ranks of group ", options_.name, " ", difference, ": ", listed));

@@ -37,8 +37,8 @@ class RecordComparison {
   template <typename Value>
   RecordComparison& require_same(std::string_view difference, const Value& value) {
     if (!error_.ok()) return *this;
-    const auto of_rank = [&](int rank) { return value(all_[static_cast<size_t>(rank)]); };
-    const std::string listed = list_differences(static_cast<int>(all_.size()), of_rank);
+    const auto value_of_rank = [&](int rank) { return value(all_[static_cast<size_t>(rank)]); };
+    const std::string listed = list_differences(static_cast<int>(all_.size()), value_of_rank);
     if (listed.empty()) return *this;
     error_ = Status::invalid_argument(
         text("the ranks of group ", group_, " passed ", difference, ": ", listed));

@@ -86,9 +86,9 @@ Status Store::barrier(std::string_view key, int64_t count, std::chrono::millisec
     return Status::invalid_argument(text("barrier of ", count, " ranks: expected 1 or more"));
   const std::string arrival_key[] = {text(key, "/come")};
   const std::string departure_key = text(key, "/gone");
-  const Result<int64_t> own = add(arrival_key[0], 1, time_to_live, deadline);
-  if (!own.ok()) return own.status();
-  int64_t arrived = *own;
+  const Result<int64_t> own_number = add(arrival_key[0], 1, time_to_live, deadline);
+  if (!own_number.ok()) return own_number.status();
+  int64_t arrived = *own_number;
   std::chrono::nanoseconds pause = kMinPollInterval;
   while (arrived < count) {
     const Result<std::vector<std::string>> seen = multi_get(arrival_key, deadline);

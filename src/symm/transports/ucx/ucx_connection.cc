@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 // How long a waiting thread calls progress itself before it leaves progress to the worker's thread.
 constexpr microseconds kPollTime{300};
 // The maximum interval between checks for a failure of the group.
-constexpr milliseconds kMaxWait{1};
+constexpr milliseconds kMaxFailureCheckInterval{1};
 constexpr std::chrono::seconds kCloseTimeout{1};
 // Limits puts and gets in flight to 8 MiB each (calls of 64 KiB).
 constexpr size_t kMaxPendingCalls = 128;
@@ -211,7 +211,8 @@ Status UcxConnection::wait(IsDone is_done, const char* what, Deadline deadline) 
       MutexLock lock(worker_.mutex);
       if (is_done()) return {};
       if (Status good = check_locked(); !good.ok()) return good;
-      lock.wait_until(worker_.changed, std::min(deadline.at(), Clock::now() + kMaxWait));
+      lock.wait_until(worker_.changed,
+                      std::min(deadline.at(), Clock::now() + kMaxFailureCheckInterval));
       if (is_done()) return {};
     }
     if (peer_.failure->has_happened()) return peer_.failure->reason();

@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 // The worker's thread naps once callers have polled this many times. Three short calls poll about
 // as often.
-constexpr uint64_t kCallerPolls = 32;
+constexpr uint64_t kCallerPollsBeforeNap = 32;
 // While callers poll, each nap is an eighth longer than the previous one, within these bounds.
 // A nap costs 5 us on a virtual machine for timers and context switches, and delays calls from
 // peers by at most its length.
@@ -183,7 +183,7 @@ void UcxWorker::run_progress_thread() {
   uint64_t seen_polls = 0;  // polls by callers that have been taken into account
   while (!is_ending_.load(std::memory_order_acquire)) {
     const uint64_t polls = polling_.poll_count.load(std::memory_order_relaxed);
-    if (polls - seen_polls >= kCallerPolls) {
+    if (polls - seen_polls >= kCallerPollsBeforeNap) {
       const bool is_needed = nap_.sleep_for(nap);
       seen_polls = is_needed ? polling_.poll_count.load(std::memory_order_relaxed) : polls;
       nap = std::min(nap + nap / 8, kLongestNap);
@@ -248,7 +248,8 @@ void UcxWorker::progress_locked() {
   const uint64_t polls = polling_.poll_count.fetch_add(1, std::memory_order_relaxed);
   // While the worker's thread sleeps, every message wakes it, although a polling caller has already
   // handled the message. Waking the thread once makes it nap instead for as long as callers poll.
-  if (polls - polling_.polls_before_sleep.load(std::memory_order_relaxed) >= kCallerPolls &&
+  if (polls - polling_.polls_before_sleep.load(std::memory_order_relaxed) >=
+          kCallerPollsBeforeNap &&
       polling_.is_asleep.exchange(false, std::memory_order_relaxed)) {
     wake_locked();
   }
