@@ -55,8 +55,8 @@ class FailureRecord {
   }
   // Returns the reason in `bytes`, the value of key().
   static Status parse_reason(std::string_view bytes);
-  // Fails the group for the reason in `bytes`, the value of key(). Returns the first reason that was
-  // recorded, usually this one.
+  // Fails the group for the reason in `bytes`, the value of key(). Returns the first reason that
+  // this rank has remembered, usually this one.
   Status adopt(std::string_view bytes) ASHLAR_EXCLUDES(mutex_);
 
   // Sets the number of exchanges that this rank has completed, for the record that it publishes if
