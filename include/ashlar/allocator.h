@@ -48,8 +48,8 @@ class ASHLAR_EXPORT Allocator {
 
   Device& device() const;
 
-  // Allocates memory for work on `stream`, aligned to 256 bytes. 0 bytes yield an empty buffer.
-  // Throws OutOfMemory or DeviceError.
+  // Allocates memory for work on `stream`, aligned to 256 bytes; with a plug-in, the alignment is
+  // the plug-in's. 0 bytes yield an empty buffer. Throws OutOfMemory or DeviceError.
   Buffer allocate(size_t bytes, StreamId stream = kDefaultStream);
 
   // Like allocate, for code that cannot keep a Buffer. 0 bytes yield the null address.
@@ -63,7 +63,8 @@ class ASHLAR_EXPORT Allocator {
   // Like Buffer::record_stream, for a stream of another device.
   void record_stream(DeviceAddress address, Device& device, StreamId stream);
 
-  // Returns all cached memory to the device. Waits for pending frees.
+  // Returns cached memory to the device, except that of retained pools. Waits for pending frees;
+  // during a capture, does not wait and may keep memory.
   void trim();
   // Releases whole extents or segments to the device until at most `reserved_bytes` are reserved or
   // nothing more can be released. Returns the number of bytes released. By default it does not wait

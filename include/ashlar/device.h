@@ -192,10 +192,12 @@ class ASHLAR_EXPORT Device {
   // is aligned to the granularity; the range lies in one reservation and nothing is mapped there;
   // the extent is not mapped elsewhere, unless `can_alias`. kOutOfMemory: max_mappings reached.
   virtual Status map(DeviceAddress at, ExtentId extent) = 0;
-  // REQUIRES: the range consists of whole mapped extents without a hole. kUnsupported: the accessor
-  // cannot access this device's memory, or the device does not support kRead.
+  // kInvalidArgument: the range has gaps, covers only part of an extent, or includes memory that is
+  // not a mapped extent of this device. kUnsupported: the accessor cannot access this device's
+  // memory, or the device does not support kRead.
   virtual Status set_access(AddressRange range, DeviceIndex accessor, Access access) = 0;
-  // Does not wait. REQUIRES: as for set_access; no device work uses the range any more.
+  // Does not wait. REQUIRES: no device work uses the range any more. kInvalidArgument: as for
+  // set_access.
   virtual Status unmap(AddressRange range) = 0;
 
   // --- sharing between processes
@@ -290,7 +292,7 @@ class ASHLAR_EXPORT Device {
   virtual Status copy_to_peer(DeviceIndex peer, DeviceAddress to, DeviceAddress from, size_t bytes,
                               StreamId stream) = 0;
   virtual Status fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) = 0;
-  // Runs `function` on a host thread, in stream order. It must not call the device.
+  // Runs `function` on a host thread, in stream order. The function must not call the device.
   virtual Status call_host(StreamId stream, std::function<void()> function) = 0;
 
   // --- the driver's stream-ordered pool

@@ -3,7 +3,8 @@
 // The exceptions of the public API, and its error model.
 //
 //   Functions that a program calls throw. Interfaces that a program implements (`Device`, `Store`,
-//   `Transport`, `SegmentSource`, hooks) return `Status` or `Result` and must not throw.
+//   `Transport`, `SegmentSource`, hooks) must not throw; functions that can fail return `Status` or
+//   `Result`.
 //
 // The reason: the library's internals are exception-free, so an error crosses an extension point as
 // a value, while an application gets RAII types and no result that it could forget to check.
@@ -72,7 +73,8 @@ class ASHLAR_EXPORT TimeoutError : public Error {
   using Error::Error;
 };
 
-// kPeerLost. Another rank died or aborted; every later call on that group throws the same error.
+// kPeerLost. Another rank died or aborted; every later operation of that group throws the same
+// error.
 class ASHLAR_EXPORT PeerError : public Error {
  public:
   using Error::Error;

@@ -3,8 +3,9 @@
 // Errors: functions throw; a `FrameProvider` must not. Recording of an allocator's operations and
 // of the call stacks behind them.
 //
-// Off by default. When on, every operation is written to a ring buffer of `max_entries` entries.
-// Stacks are stored as return addresses and resolved to names when a snapshot is taken.
+// Off by default. When on, every operation, except those of `skip_actions`, is written to a ring
+// buffer of `max_entries` entries. Stacks are stored as return addresses and resolved to names when
+// a snapshot is taken.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,7 @@ enum class RecordContext {
 };
 
 // Supplies stack frames of another language, such as Python. Called with no lock held; `gather` and
-// `keep` run on the thread that allocates or frees, `describe` on the thread that takes a snapshot.
+// `keep` run on the thread whose stack is recorded, `describe` on the thread that takes a snapshot.
 // Must not throw.
 class ASHLAR_EXPORT FrameProvider {
  public:
@@ -65,8 +66,8 @@ class ASHLAR_EXPORT AllocatorHistory {
   AllocatorHistory(const AllocatorHistory&) = delete;
   AllocatorHistory& operator=(const AllocatorHistory&) = delete;
 
-  // Starts recording, or continues with other options. Throws InvalidArgument if stacks are wanted
-  // but not available.
+  // Starts recording, or continues with other options. Throws InvalidArgument if `context` requests
+  // stacks, but `native_stacks` is false and `provider` is null.
   void start(HistoryOptions options = {});
   // Stops recording and discards all entries.
   void stop();
@@ -74,7 +75,8 @@ class ASHLAR_EXPORT AllocatorHistory {
 
   // Marks this moment in the history, if recording. See also `Region`.
   void annotate(std::vector<std::pair<std::string, std::string>> fields);
-  // Attaches a string to a live block. Throws InvalidArgument if no block starts at the address.
+  // Records a string for a live block, if recording. Throws InvalidArgument if no block starts at
+  // the address.
   void annotate(DeviceAddress address, const std::string& text);
 
  private:

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw; callbacks must not. Callbacks of an allocator: trackers of every
-// operation, observers of out-of-memory errors, callbacks that free memory, and observers of
-// mappings.
+// Errors: functions throw; callbacks must not. Callbacks of an allocator: trackers of operations,
+// observers of out-of-memory errors, callbacks that free memory, and observers of mappings.
 #pragma once
 
 #include <cstddef>
@@ -47,17 +46,17 @@ class ASHLAR_EXPORT AllocatorHooks {
   AllocatorHooks(const AllocatorHooks&) = delete;
   AllocatorHooks& operator=(const AllocatorHooks&) = delete;
 
-  // Adds a tracker of every operation.
+  // Adds a tracker of every operation except annotations.
   void add_tracker(TraceTracker tracker);
   // Adds an observer of allocations that fail after every attempt to reclaim memory.
   void add_oom_observer(std::function<void(const OomNotice&)> observer);
   // Adds an observer of allocations that the limit rejects (reject_before_device_oom).
   void add_rejection_observer(std::function<void(const OomNotice&)> observer);
-  // Adds a callback for when memory is short. It returns true if it freed something, so that a
-  // retry may succeed.
+  // Adds a callback that is called when no cached block fits a request; without a cache, when the
+  // device is out of memory. It returns true if it freed something, so that a retry may succeed.
   void add_free_memory_callback(std::function<bool()> callback);
   // Adds an observer, and reports existing mappings to it before this call returns. Throws
-  // InvalidArgument if the engine does not map memory.
+  // InvalidArgument unless the engine is `paged`.
   void add_remap_observer(RemapObserver observer);
 
  private:

@@ -71,8 +71,8 @@ struct HostStats {
 
   ASHLAR_EXPORT void reset_peaks();
   ASHLAR_EXPORT void reset_totals();
-  // Returns PyTorch's names and values in a fixed order, times in microseconds, followed by values
-  // that only Ashlar has.
+  // Returns all values in a fixed order, under PyTorch's names; values that only Ashlar has get
+  // names of the same form. Times are in microseconds.
   ASHLAR_EXPORT std::vector<std::pair<std::string, int64_t>> flatten() const;
 };
 

@@ -65,9 +65,9 @@ struct AllocatorOptions {
 
   EngineKind engine = EngineKind::kPaged;
   PagedPolicy policy = PagedPolicy::kBalanced;
-  // Reproduces PyTorch's allocator exactly, known weaknesses included: for replays and for gradual
-  // migration. Requires kClassic. As text, "compat:pytorch" selects the classic engine unless
-  // another is named. docs/reference/options.md lists the differences.
+  // Reproduces PyTorch's allocator exactly with kClassic, known weaknesses included: for replays
+  // and for gradual migration. The paged engine ignores it. As text, "compat:pytorch" selects the
+  // classic engine unless another is named. docs/reference/options.md lists the differences.
   bool pytorch_compatible = false;
 
   // Segments.

@@ -6,7 +6,8 @@
 //   ashlar::PinnedResource pinned(host);
 //   std::pmr::vector<float> staging(1 << 20, &pinned);
 //
-// The HostAllocator serves every allocation; it rounds sizes up to pages and caches blocks by size.
+// The HostAllocator serves every allocation; it rounds sizes up to whole pages or more and caches
+// blocks by size.
 // For many small allocations, put a pool in between: std::pmr::synchronized_pool_resource(&pinned).
 //
 // Memory that queued work still uses must not be freed, unless its stream was recorded with

@@ -60,8 +60,8 @@ struct RestoredPool {
   std::vector<Buffer> allocated{};     // allocated again, with the sizes they had
 };
 
-// The pools of one allocator: `allocator.pools()`. Thread safe. Functions throw InvalidArgument if
-// the pool does not exist.
+// The pools of one allocator: `allocator.pools()`. Thread safe. Unless documented otherwise,
+// functions throw InvalidArgument if the pool does not exist.
 class ASHLAR_EXPORT AllocatorPools {
  public:
   AllocatorPools(const AllocatorPools&) = delete;
@@ -110,8 +110,9 @@ class ASHLAR_EXPORT AllocatorPools {
   // cannot allocate and no work may use the blocks, but they can be freed. Pausing twice has no
   // further effect. After an error partway, the pools count as paused, no contents are lost, and
   // `pause` or `resume` may be called again.
-  // Throws InvalidArgument if no pool has the tag, a block is shared with another process, or the
-  // engine cannot pause the pool; OutOfMemory if the host lacks memory for the backup.
+  // Throws InvalidArgument if no pool has the tag, a block is shared with another process, a stream
+  // is capturing, or the engine cannot pause the pool; OutOfMemory if the host lacks memory for the
+  // backup.
   void pause(std::string_view tag, const PauseOptions& options = {});
   // Obtains memory for the paused pools with the tag, and restores backed-up contents. After an
   // error, the pools stay paused. Throws InvalidArgument if no pool has the tag; OutOfMemory if the

@@ -40,7 +40,8 @@ class ASHLAR_EXPORT Share {
   const std::string& handle() const { return handle_; }
   explicit operator bool() const { return server_ != nullptr; }
 
-  // Stops accepting new importers. Existing ones keep the block.
+  // Ends this share. Once all shares of the block have ended, new importers are rejected; existing
+  // ones keep the block.
   void reset() noexcept;
 
  private:
@@ -67,15 +68,16 @@ class ASHLAR_EXPORT SharedBuffer {
   size_t bytes() const;
   explicit operator bool() const { return impl_ != nullptr; }
 
-  // Declares that work on a stream other than the one passed to `open` uses the buffer. It stays
-  // mapped until the work queued on that stream at the time of `reset` is done. Throws
+  // Declares that work on a stream other than the one passed to `open` uses the buffer. The buffer
+  // stays mapped until the work queued on that stream at the time of `reset` is done. Throws
   // InvalidArgument if empty.
   void record_stream(StreamId stream);
   void record_stream(Device& device, StreamId stream);
 
-  // Returns whether the exporter's allocator still exists. If not, memory of expandable segments
-  // stays valid, but a plain allocation may have been freed by the driver and must not be accessed.
-  // Always true for a bare AllocationHandle. Throws InvalidArgument if empty.
+  // Returns whether the exporter's allocator still exists. If not, mapped memory (of the paged
+  // engine or of expandable segments) stays valid, but a plain allocation may have been freed by
+  // the driver and must not be accessed. Always true for a bare AllocationHandle. Throws
+  // InvalidArgument if empty.
   bool is_exporter_alive() const;
 
   // Closes the buffer without waiting: it is unmapped when the recorded streams are done. Errors
@@ -110,10 +112,10 @@ class ASHLAR_EXPORT AllocatorSharing {
   Share share(const Buffer& buffer);
   Share share(DeviceAddress address);
   // Opens a block that another allocator shared, for work on `stream`, as if it were allocated on
-  // that stream. `handle` is a Share::handle or a bare AllocationHandle, which is the format of
-  // PyTorch's first version. The same handle yields the same address. Throws FormatError for a
-  // malformed handle or one of a newer version; InvalidArgument if it belongs to another device or
-  // to this allocator; DeviceError if the exporter is dead or has ended the share.
+  // that stream. `handle` is a Share::handle or a bare AllocationHandle (cudaIpcMemHandle_t),
+  // PyTorch's oldest handle format. The same handle yields the same address. Throws FormatError for
+  // a malformed handle or one of a newer version; InvalidArgument if the block belongs to another
+  // device or to this allocator; DeviceError if the exporter is dead or has ended the share.
   SharedBuffer open(std::string_view handle, StreamId stream = kDefaultStream);
   // Returns the device allocation that contains the block. Throws InvalidArgument for mapped memory
   // (of the paged engine or of expandable segments), which is not part of a device allocation.

@@ -181,7 +181,8 @@ class ASHLAR_EXPORT Machine {
   size_t hung_call_count() const;
   // Marks the device as lost.
   void lose(DeviceIndex device, Status reason);
-  // Makes a lost device usable again, like a restart of the process.
+  // Makes a lost device usable again. Its memory, streams and other objects still exist; a real
+  // device would need a restart of the process.
   void revive(DeviceIndex device);
 
   // --- modelled cost

@@ -131,7 +131,7 @@ struct Annotation {
   friend bool operator==(const Annotation&, const Annotation&) = default;
 };
 
-// The value of a setting. PyTorch's settings are flags, numbers, text, and one table of numbers.
+// The value of a setting. PyTorch's settings are flags, numbers, strings, and one table of numbers.
 using SettingValue =
     std::variant<bool, int64_t, double, std::string, std::vector<std::pair<std::string, int64_t>>>;
 

@@ -98,8 +98,8 @@ struct AllocatorStats {
 
   ASHLAR_EXPORT void reset_peaks();
   ASHLAR_EXPORT void reset_totals();
-  // Returns PyTorch's names and values in a fixed order, followed by Ashlar's own per-pool and
-  // per-stream values, such as "pool.0_1.allocated_bytes.current" and
+  // Returns all values in a fixed order, under PyTorch's names; values that only Ashlar has get
+  // names of the same form, such as "pool.0_1.allocated_bytes.current" and
   // "stream.7.allocated_bytes.current".
   ASHLAR_EXPORT std::vector<std::pair<std::string, int64_t>> flatten() const;
 };

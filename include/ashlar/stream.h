@@ -69,7 +69,7 @@ class ASHLAR_EXPORT Event {
   EventId id() const { return id_; }
   Device& device() const { return *device_; }
 
-  // Marks all work queued in the stream so far. REQUIRES: a stream of the event's device.
+  // Marks all work queued in the stream so far. REQUIRES: the stream belongs to the event's device.
   void record(StreamId stream);
   // Makes later work of the stream start after the marked work. Does not block the host.
   void wait(StreamId stream) const;
@@ -111,7 +111,8 @@ void copy_to_host(Device& device, Range&& to, DeviceAddress from, StreamId strea
   copy_bytes_to_host(device, std::as_writable_bytes(elements), from, stream);
 }
 
-// Sets every byte of the range to `value`. Throws DeviceError or InvalidArgument.
+// Queues a fill of the range with `value`; an empty range queues nothing. Throws DeviceError or
+// InvalidArgument.
 ASHLAR_EXPORT void fill(Device& device, AddressRange range, uint8_t value, StreamId stream);
 
 }  // namespace ashlar

@@ -40,7 +40,8 @@ concept StreamLike = std::same_as<T, StreamId> || StreamHandle<T> || requires(co
 // same allocator, which must outlive them. Thread safe.
 class ASHLAR_EXPORT StreamOrderedMemory {
  public:
-  // The alignment of every allocation, and the largest one that may be requested.
+  // The largest alignment that may be requested. Every allocation has it, except from a plug-in
+  // (see Allocator::allocate).
   static constexpr size_t kAlignmentBytes = 256;
 
   explicit StreamOrderedMemory(Allocator& allocator) : allocator_(&allocator) {}
@@ -60,7 +61,8 @@ class ASHLAR_EXPORT StreamOrderedMemory {
   void deallocate_sync(void* memory) const noexcept;
 
   // Converts a driver's handle like to_stream_id, but throws InvalidArgument for the per-thread
-  // default stream, which is a different stream in every thread.
+  // default stream, which is a different stream in every thread. A handle of a simulated device is
+  // the stream's id.
   StreamId stream_of(uint64_t handle) const;
 
  private:

@@ -13,9 +13,10 @@
 //
 // Collective functions must be called by all ranks of the group in the same order. If a timeout
 // expires, they throw TimeoutError with the ranks that were missing. If a rank dies, its group
-// fails: every blocked and every later call throws PeerError with the same message. A suspended
-// rank receives the PeerError when it resumes, after completing at most one barrier that its peers
-// had already entered. Invalid arguments throw InvalidArgument before any memory is accessed.
+// fails: every blocked and every later operation throws PeerError with the same message. A
+// suspended rank receives the PeerError when it resumes, after completing at most one barrier that
+// its peers had already entered. Invalid arguments throw InvalidArgument before any memory is
+// accessed.
 // See docs/how-to/symmetric_groups.md.
 #pragma once
 
@@ -257,7 +258,8 @@ class ASHLAR_EXPORT Handle {
   void quiet() const;
 
   // Stores words in a rank's memory. One-sided, optionally queued in a stream of the heap's device.
-  // Involves no other rank, and runs even after the group has failed, like a user kernel.
+  // Involves no other rank. Queued stores run even if the group fails afterwards, like a user
+  // kernel.
   // A rank that reads one of the words with acquire semantics also sees what the stream, or the
   // caller, wrote before. On another machine, it sees only what the caller wrote to its memory.
   void store_words(int to, const WordFill& fill, std::optional<StreamId> stream = {}) const;

@@ -16,7 +16,7 @@ namespace ashlar::symm {
 // How a rank reaches the memory of another rank.
 enum class PeerAccess {
   kDirect,  // loads and stores
-  kRemote,  // put, get and signals only, because the peer is on another machine
+  kRemote,  // no loads and stores, because the peer is on another machine
 };
 
 enum class ElementType { kF32, kF16, kBf16, kF64, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64 };

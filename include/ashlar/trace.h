@@ -34,7 +34,7 @@ using StringId = SmallId<struct StringTag>;  // index into SnapshotTables::strin
 ASHLAR_EXPORT std::string_view name(TraceAction action);
 
 // `stack`, `compile_context` and `user_metadata` are indexes into SnapshotTables; 0 means none.
-// They are filled in where history is recorded. Trackers always see 0.
+// Valid only in the entries of a snapshot; trackers must ignore them.
 struct TraceEntry {
   TraceAction action = TraceAction::kAlloc;
   // False if the entry was read from a file that lacks the field. The field then has its default.
@@ -54,9 +54,10 @@ struct TraceEntry {
   friend bool operator==(const TraceEntry&, const TraceEntry&) = default;
 };
 
-// Receives every operation, in order. Called after the allocator has released its lock, so it may
-// call the allocator; must not throw. Calls are serialized: one thread delivers the entries of all
-// threads, so the call that caused an entry may return before the entry is delivered.
+// Receives every operation except annotations, in order. Called after the allocator has released
+// its lock, so it may call the allocator; must not throw. Calls are serialized: one thread at a
+// time delivers entries, including those of other threads, so the call that caused an entry may
+// return before the entry is delivered.
 using TraceTracker = std::function<void(const TraceEntry& entry)>;
 
 }  // namespace ashlar

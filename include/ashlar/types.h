@@ -49,8 +49,8 @@ inline constexpr StreamId kDefaultStream{};
 
 // Converts a driver's stream handle (cudaStream_t, hipStream_t). Null and the legacy default stream
 // (cudaStreamLegacy) both map to kDefaultStream.
-// REQUIRES: not the per-thread default stream (cudaStreamPerThread), which is a different stream in
-// every thread.
+// REQUIRES: `handle` is not the per-thread default stream (cudaStreamPerThread), which is a
+// different stream in every thread.
 template <typename Handle>
 requires std::is_pointer_v<Handle> StreamId to_stream_id(Handle handle) {
   constexpr uint64_t kLegacyDefaultStream = 1;  // of CUDA and HIP

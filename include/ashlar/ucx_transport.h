@@ -31,8 +31,8 @@ struct UcxOptions {
 };
 
 // Opens this process's endpoint and starts its progress thread. Throws InvalidArgument if UCX
-// rejects the options, and DeviceError. In the child of a fork, every call on the transport fails
-// with kInvalidArgument, and destroying it does nothing.
+// rejects the options, and DeviceError if a call of UCX or of the system fails. In the child of a
+// fork, every call on the transport fails with kInvalidArgument, and destroying it does nothing.
 ASHLAR_EXPORT Result<std::shared_ptr<Transport>> try_open_ucx_transport(const UcxOptions& options);
 inline std::shared_ptr<Transport> open_ucx_transport(const UcxOptions& options) {
   return try_open_ucx_transport(options).value();

@@ -26,7 +26,7 @@
 //            that the library does not have is ASHLAR_UNSUPPORTED.
 //  Text      is UTF-8 and null-terminated.
 //  Callbacks are called with no lock held, from any thread, and may call the library. They must
-//            neither throw nor longjmp. Exceptions are documented where they are declared.
+//            neither throw nor longjmp. Callbacks with other rules say so at their declaration.
 #pragma once
 
 // NOLINTBEGIN(modernize-use-using, readability-identifier-naming): this is C.
@@ -221,7 +221,8 @@ ASHLAR_C_API void* ashlar_block_address(const ashlar_block* block) ASHLAR_C_NOEX
 // Returns the size of the block, as requested; 0 for a null block.
 ASHLAR_C_API size_t ashlar_block_bytes(const ashlar_block* block) ASHLAR_C_NOEXCEPT;
 
-// Returns all cached memory to the device. Waits for pending frees.
+// Returns cached memory to the device, except that of retained pools. Waits for pending frees;
+// during a capture, does not wait and may keep memory.
 ASHLAR_C_API ashlar_status ashlar_trim(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
 // Limits the allocator to a fraction of the device's capacity, in [0, 1]; 1 removes the limit.
 ASHLAR_C_API ashlar_status ashlar_set_memory_fraction(ashlar_allocator* allocator,
@@ -442,7 +443,7 @@ typedef struct ashlar_trace_entry {
   ashlar_stream stream;
   ashlar_pool pool;
 } ashlar_trace_entry;
-// Receives every operation, in order; see TraceTracker in ashlar/trace.h.
+// Receives every operation except annotations, in order; see TraceTracker in ashlar/trace.h.
 typedef void (*ashlar_tracker)(const ashlar_trace_entry* entry, void* context);
 ASHLAR_C_API ashlar_status ashlar_add_tracker(ashlar_allocator* allocator, ashlar_tracker tracker,
                                               void* context) ASHLAR_C_NOEXCEPT;
@@ -458,7 +459,8 @@ typedef void (*ashlar_oom_observer)(const ashlar_oom_notice* notice, void* conte
 ASHLAR_C_API ashlar_status ashlar_add_oom_observer(ashlar_allocator* allocator,
                                                    ashlar_oom_observer observer,
                                                    void* context) ASHLAR_C_NOEXCEPT;
-// Called when memory is short. Returns nonzero if it freed something, so that a retry may succeed.
+// Called when no cached block fits a request; without a cache, when the device is out of memory.
+// Returns nonzero if it freed something, so that a retry may succeed.
 typedef int (*ashlar_free_memory_callback)(void* context);
 ASHLAR_C_API ashlar_status ashlar_add_free_memory_callback(ashlar_allocator* allocator,
                                                            ashlar_free_memory_callback callback,

@@ -54,7 +54,7 @@ struct ashlar_plugin_hooks {
   void (*begin_allocate_to_pool)(int device, uint64_t capture, uint64_t user,
                                  ashlar_plugin_filter filter, void* context);
   void (*end_allocate_to_pool)(int device, uint64_t capture, uint64_t user);
-  // Called when the last reference to the pool was released.
+  // Called after the last reference to the pool has been released.
   void (*release_pool)(int device, uint64_t capture, uint64_t user);
 };
 

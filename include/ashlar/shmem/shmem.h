@@ -5,8 +5,8 @@
 //
 //   - Only memory from shmem_malloc and its variants is symmetric. Static and global variables are
 //     not: shmem_addr_accessible returns 0 for them, and calls that need symmetric memory fail.
-//   - Errors: OpenSHMEM has no error codes. Any error, including an unsupported request, prints one
-//     line to standard error and terminates all PEs as shmem_global_exit(1) does.
+//   - Errors: OpenSHMEM has few error codes. Any other error, including an unsupported request,
+//     prints one line to standard error and terminates all PEs as shmem_global_exit(1) does.
 //
 // Thread safe, regardless of the level requested from shmem_init_thread.
 #pragma once
@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-// Initialization and exit. Returning from main and exit(0) finalize. exit with any other status
+// Initialization and exit. Returning 0 from main, or calling exit(0), finalizes. Any other status
 // acts as shmem_global_exit with that status.
 ASHLAR_SHMEM_API void shmem_init(void);
 ASHLAR_SHMEM_API int shmem_init_thread(int requested, int* provided);
