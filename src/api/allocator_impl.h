@@ -34,8 +34,8 @@ struct Allocator::Impl {
   std::optional<DeviceAllocatorRegistry::Entry> entry{};  // set after construction
 };
 
-// Gives access to the implementation. For the C API, which calls the engine directly on the fast
-// path.
+// Gives the rest of src/api access to the implementation. The C API calls the engine directly on
+// its fast path.
 struct AllocatorAccess {
   static Allocator::Impl& impl(const Allocator& allocator) { return *allocator.impl_; }
 };

@@ -15,7 +15,7 @@ AllocatorRegistry<Kind>& AllocatorRegistry<Kind>::instance() {
   // Never destroyed: allocators may be destroyed by static destructors.
   static AllocatorRegistry* const singleton = [] {
     // A fork waits for the mutex, so that the child never inherits it locked. If the handlers
-    // cannot be registered, a fork during a visit may deadlock the child.
+    // cannot be registered and a fork occurs while the mutex is locked, the child may deadlock.
     static_cast<void>(::pthread_atfork([] { instance().before_fork(); },
                                        [] { instance().after_fork(); },
                                        [] { instance().after_fork(); }));
@@ -64,7 +64,7 @@ std::vector<uint64_t> AllocatorRegistry<Kind>::numbers() const {
   return numbers;
 }
 
-// Prevents the removal of one record while it exists.
+// Prevents the removal of one record until the visit is destroyed.
 template <typename Kind>
 class AllocatorRegistry<Kind>::Visit {
  public:

@@ -159,7 +159,7 @@ void HostBuffer::record_stream(Device& device, StreamId stream) {
   static_cast<void>(unwrap(allocator_->record_stream(block_, {&device, stream})));
 }
 
-// PinnedAllocator keeps device errors for the next call; any other error is a bug.
+// PinnedAllocator reports device errors in its next allocate or trim; any other error is a bug.
 void HostBuffer::reset() noexcept {
   if (block_ != nullptr) {
     const Status freed = allocator_->free(block_);

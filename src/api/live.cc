@@ -100,8 +100,8 @@ class ProcessStatusSource final : public live::StatusSource {
   const steady_clock::time_point start_ = steady_clock::now();
 };
 
-// Responds with status 503 if handling a request throws: an observer whose requests exhaust host
-// memory must not terminate the process.
+// Responds with status 503 if handling a request without a body throws: an observer whose requests
+// exhaust host memory must not terminate the process.
 class GuardedHandler final : public http::Handler {
  public:
   explicit GuardedHandler(live::StatusSource& source) : handler_(source) {}

@@ -31,7 +31,7 @@ class Autostart {
       static_cast<void>(endpoint_.release());
       if (options) open(*options);
     } catch (...) {
-      done_pid_.store(0, std::memory_order_release);  // the next caller gets the same error
+      done_pid_.store(0, std::memory_order_release);  // the next caller tries again
       throw;
     }
   }
@@ -44,8 +44,9 @@ class Autostart {
     if (opened.ok()) endpoint_ = *std::move(opened);
   }
 
-  // The process that has started its endpoint; 0: none. Replaces a mutex, which a forked child
-  // could inherit locked. Acquire and release order the accesses to endpoint_.
+  // The process that has begun to start its endpoint, even if none is configured; 0: none, or the
+  // start failed. Used instead of a mutex, which a forked child could inherit locked. Acquire and
+  // release order a retry after the failed attempt.
   std::atomic<pid_t> done_pid_{0};
   std::unique_ptr<LiveEndpoint> endpoint_{};
 };

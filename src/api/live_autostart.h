@@ -6,9 +6,10 @@
 
 namespace ashlar {
 
-// Every constructor of an allocator calls this; only the first call in a process has an effect. An
-// endpoint that cannot be opened, for example because the port is in use, is reported to observers
-// and does not fail the program. Throws InvalidArgument if the variable is malformed.
+// Every constructor of an allocator calls this; only the first successful call in a process has an
+// effect. If the port cannot be opened, for example because it is in use, observers at the Unix
+// socket see the reason. Failure to open the port or the socket does not fail the program. Throws
+// InvalidArgument if a variable is malformed.
 void start_live_endpoint_if_configured();
 
 }  // namespace ashlar

@@ -17,8 +17,8 @@ namespace ashlar {
 
 class LiveEndpoint {
  public:
-  // `warning` is shown to observers unless empty. kInvalidArgument: the token is not acceptable.
-  // kDeviceFault: the port is in use, or a system call failed.
+  // `warning` is shown to observers unless empty. kInvalidArgument: the token is not acceptable, or
+  // there is no port for it. kDeviceFault: the port is in use, or a system call failed.
   static Result<std::unique_ptr<LiveEndpoint>> open(const LiveOptions& options,
                                                     std::string warning = {});
 

@@ -21,7 +21,8 @@ Stream& Stream::operator=(Stream&& other) noexcept {
   return *this;
 }
 
-// A lost device cannot destroy its streams. Later calls on the device report that error.
+// Ignores errors, which a destructor cannot report. If the device is lost, its later calls report
+// it.
 Stream::~Stream() {
   if (device_ != nullptr) (void)device_->destroy_stream(id_).ok();
 }

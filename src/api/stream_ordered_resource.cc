@@ -47,8 +47,8 @@ void StreamOrderedMemory::deallocate(void* memory, StreamId stream) const noexce
   try {
     allocator_->record_stream(DeviceAddress::of(memory), stream);
   } catch (const DeviceError&) {
-    // A plug-in failed to record the stream. Leaks the memory, because work queued in the stream
-    // may still use it.
+    // The stream could not be recorded, for example by a plug-in. Leaks the memory, because work
+    // queued in the stream may still use it.
     return;
   }
   deallocate_sync(memory);

@@ -194,9 +194,9 @@ Result<size_t> word_offset(const PeerHandle& peers, int at, const AtomicOp& op) 
   return buffer_offset;
 }
 
-AtomicOp with_offset(AtomicOp call, uint64_t offset) {
-  call.offset = offset;
-  return call;
+AtomicOp with_offset(AtomicOp op, uint64_t offset) {
+  op.offset = offset;
+  return op;
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ struct Group::Impl {
 struct Handle::Impl {
   Impl(std::shared_ptr<Group::Impl> group_arg, PeerHandle peers_arg)
       : group(std::move(group_arg)), peers(std::move(peers_arg)) {}
-  // Waits before it checks for failures, because work that is still running may fail.
+  // Waits for the work before checking for failures, because running work may still fail.
   ~Impl() {
     in_flight.wait();
     const bool has_failed = group->communicator->failure()->has_happened();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C API for allocation. Calls the engine directly: no exception, string, lock or heap
-// allocation on the fast path.
+// The C API for allocation. Allocation and free call the engine directly: on the fast path, this
+// layer needs no exception, string, lock or heap allocation.
 #include "api/block_allocation.h"
 #include "api/c/handles.h"
 

@@ -17,7 +17,7 @@ namespace ashlar::torch {
 
 class TorchAllocators {
  public:
-  static constexpr size_t kMaxDevices = 64;  // more than PyTorch supports
+  static constexpr size_t kMaxDevices = 64;  // accepted device numbers are below this
 
   static TorchAllocators& instance();
 

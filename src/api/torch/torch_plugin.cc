@@ -22,9 +22,9 @@ std::optional<std::string> optional_text(const char* text) {
 
 PoolId pool_of(TorchPoolId pool) { return {pool.first, pool.second}; }
 
-// PyTorch may request segments of a MemPool during a capture without announcing the capture. The
-// engine's own device calls must then stay out of the capture, and it must treat the stream as
-// capturing.
+// PyTorch may request segments of a MemPool during a capture without announcing the capture. If the
+// stream is capturing, keeps the engine's own device calls out of the capture, and makes the engine
+// treat the stream as capturing.
 class UnannouncedCapture {
  public:
   UnannouncedCapture(Engine& engine, StreamId stream) : engine_(engine), relaxed_(engine.device()) {
@@ -102,8 +102,8 @@ void* ashlar_torch_pool_alloc(size_t bytes, int device, void* stream) noexcept {
   return memory;
 }
 
-// PyTorch calls this from deleters, which cannot fail: the next allocation reports device errors.
-// PyTorch guarantees that only allocated memory arrives here.
+// PyTorch calls this from deleters, which cannot fail: the next allocation or trim reports device
+// errors. PyTorch guarantees that only allocated memory arrives here.
 void ashlar_torch_free(void* memory, size_t, int device, void*) noexcept {
   if (memory == nullptr) return;
   const void* caller = __builtin_return_address(0);
@@ -150,7 +150,7 @@ void ashlar_torch_record_stream(void* memory, void* stream) {
   owner->allocator.record_stream(DeviceAddress::of(memory), stream_id(stream));
 }
 
-// PyTorch calls this for captures only; it routes allocations to a MemPool by itself.
+// PyTorch calls this for captures only. Allocations from a MemPool are routed by PyTorch itself.
 void ashlar_torch_begin_allocate_to_pool(int device, TorchPoolId pool,
                                          std::function<bool(void*)> filter) {
   if (!filter) unwrap(Status::invalid_argument("the route filter is empty"));
