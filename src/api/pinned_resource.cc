@@ -27,7 +27,7 @@ char* align_after(void* base, size_t alignment) {
 }
 
 // Returns the address from which align_after computed `aligned`.
-void* base_of(void* aligned) {
+void* unaligned_base(void* aligned) {
   void* base = nullptr;
   std::memcpy(&base, static_cast<char*>(aligned) - sizeof(void*), sizeof(void*));
   return base;
@@ -49,7 +49,7 @@ void* PinnedResource::do_allocate(size_t bytes, size_t alignment) {
 }
 
 void PinnedResource::do_deallocate(void* memory, size_t, size_t alignment) {
-  host_->free_raw(alignment <= kPageBytes ? memory : base_of(memory));
+  host_->free_raw(alignment <= kPageBytes ? memory : unaligned_base(memory));
 }
 
 bool PinnedResource::do_is_equal(const std::pmr::memory_resource& other) const noexcept {

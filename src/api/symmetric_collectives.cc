@@ -10,11 +10,13 @@
 namespace ashlar::symm {
 namespace {
 
-std::byte* out_of(const CollectiveOptions& options) { return static_cast<std::byte*>(options.out); }
+std::byte* out_pointer(const CollectiveOptions& options) {
+  return static_cast<std::byte*>(options.out);
+}
 
 // Returns the handle's memory from the offset on. The collective checks that it is large enough.
 template <typename HandleImpl>
-SymmetricRange range_of(const HandleImpl& impl, const CollectiveOptions& options) {
+SymmetricRange symmetric_range(const HandleImpl& impl, const CollectiveOptions& options) {
   const int own = impl.group->options.rank;
   const size_t at = unwrap(impl.peers.offset_in_buffer(own, options.offset_bytes, 0));
   return {.bases = impl.buffers,
@@ -40,38 +42,40 @@ void reduce_all(const HandleImpl& impl, const AllReduce& request, size_t one_sho
 
 void Handle::all_reduce(int64_t count, Reduction reduction,
                         const CollectiveOptions& options) const {
-  const AllReduce request{range_of(*impl_, options), count, reduction, out_of(options)};
+  const AllReduce request{symmetric_range(*impl_, options), count, reduction, out_pointer(options)};
   reduce_all(*impl_, request, impl_->group->thresholds.one_shot_bytes, options);
 }
 
 void Handle::one_shot_all_reduce(int64_t count, Reduction reduction,
                                  const CollectiveOptions& options) const {
-  const AllReduce request{range_of(*impl_, options), count, reduction, out_of(options)};
+  const AllReduce request{symmetric_range(*impl_, options), count, reduction, out_pointer(options)};
   reduce_all(*impl_, request, SIZE_MAX, options);
 }
 
 void Handle::two_shot_all_reduce(int64_t count, Reduction reduction,
                                  const CollectiveOptions& options) const {
-  const AllReduce request{range_of(*impl_, options), count, reduction, out_of(options)};
+  const AllReduce request{symmetric_range(*impl_, options), count, reduction, out_pointer(options)};
   reduce_all(*impl_, request, 0, options);
 }
 
 void Handle::reduce_scatter(int64_t count, Reduction reduction,
                             const CollectiveOptions& options) const {
-  run(*impl_, ReduceScatter{range_of(*impl_, options), count, reduction, out_of(options)}, options);
+  run(*impl_,
+      ReduceScatter{symmetric_range(*impl_, options), count, reduction, out_pointer(options)},
+      options);
 }
 
 namespace {
 
 // Returns the multicast address of all ranks' ranges.
-std::byte* multicast_of(const PeerTable& peers, const SymmetricRange& range) {
+std::byte* multicast_address(const PeerTable& peers, const SymmetricRange& range) {
   unwrap(check_multicast(peers, "the collective of the same name without multimem"));
   return peers.multicast_buffer() + range.offset_bytes;
 }
 
 // Returns null on ranks other than the root, which ignore `out`.
 std::byte* root_out(int root, const Handle& handle, const CollectiveOptions& options) {
-  return handle.rank() == root ? out_of(options) : nullptr;
+  return handle.rank() == root ? out_pointer(options) : nullptr;
 }
 
 void check_no_out(const CollectiveOptions& options) {
@@ -83,51 +87,58 @@ void check_no_out(const CollectiveOptions& options) {
 
 void Handle::multimem_all_reduce(int64_t count, Reduction reduction,
                                  const CollectiveOptions& options) const {
-  const AllReduce request{range_of(*impl_, options), count, reduction, out_of(options)};
-  std::byte* const multicast = multicast_of(impl_->peers.peers(), request.range);
+  const AllReduce request{symmetric_range(*impl_, options), count, reduction, out_pointer(options)};
+  std::byte* const multicast = multicast_address(impl_->peers.peers(), request.range);
   run(*impl_, MultimemAllReduce{request, multicast}, options);
 }
 
 void Handle::multimem_reduce(int64_t count, int root, Reduction reduction,
                              const CollectiveOptions& options) const {
-  const Reduce request{range_of(*impl_, options), count, reduction, root,
+  const Reduce request{symmetric_range(*impl_, options), count, reduction, root,
                        root_out(root, *this, options)};
-  std::byte* const multicast = multicast_of(impl_->peers.peers(), request.range);
+  std::byte* const multicast = multicast_address(impl_->peers.peers(), request.range);
   run(*impl_, MultimemReduce{request, multicast}, options);
 }
 
 void Handle::reduce(int64_t count, int root, Reduction reduction,
                     const CollectiveOptions& options) const {
   run(*impl_,
-      Reduce{range_of(*impl_, options), count, reduction, root, root_out(root, *this, options)},
+      Reduce{symmetric_range(*impl_, options), count, reduction, root,
+             root_out(root, *this, options)},
       options);
 }
 
 void Handle::multimem_all_gather(const void* in, int64_t bytes,
                                  const CollectiveOptions& options) const {
   check_no_out(options);
-  const AllGather request{range_of(*impl_, options), bytes, static_cast<const std::byte*>(in)};
-  std::byte* const multicast = multicast_of(impl_->peers.peers(), request.range);
+  const AllGather request{symmetric_range(*impl_, options), bytes,
+                          static_cast<const std::byte*>(in)};
+  std::byte* const multicast = multicast_address(impl_->peers.peers(), request.range);
   run(*impl_, MultimemAllGather{request, multicast}, options);
 }
 
 void Handle::all_gather(const void* in, int64_t bytes, const CollectiveOptions& options) const {
   check_no_out(options);
   const auto* from = static_cast<const std::byte*>(in);
-  run(*impl_, AllGather{range_of(*impl_, options), bytes, from}, options);
+  run(*impl_, AllGather{symmetric_range(*impl_, options), bytes, from}, options);
 }
 
 void Handle::broadcast(int64_t bytes, int root, const CollectiveOptions& options) const {
-  run(*impl_, Broadcast{range_of(*impl_, options), bytes, root, out_of(options)}, options);
+  run(*impl_, Broadcast{symmetric_range(*impl_, options), bytes, root, out_pointer(options)},
+      options);
 }
 
 void Handle::all_to_all(int64_t bytes, const CollectiveOptions& options) const {
-  run(*impl_, AllToAll{range_of(*impl_, options), bytes, out_of(options)}, options);
+  run(*impl_, AllToAll{symmetric_range(*impl_, options), bytes, out_pointer(options)}, options);
 }
 
 void Handle::all_to_all_v(const RowExchange& rows, const CollectiveOptions& options) const {
-  const AllToAllV request{range_of(*impl_, options), rows.row_bytes, rows.splits,
-                          out_of(options),           rows.out_bytes, rows.out_splits,
+  const AllToAllV request{symmetric_range(*impl_, options),
+                          rows.row_bytes,
+                          rows.splits,
+                          out_pointer(options),
+                          rows.out_bytes,
+                          rows.out_splits,
                           rows.out_offsets};
   run(*impl_, request, options);
 }

@@ -16,12 +16,12 @@ using ashlar::symm::ReduceOp;
 
 namespace {
 
-Team& at(const ActiveSet& set) { return Runtime::get().teams().at(set); }
+Team& team_for(const ActiveSet& set) { return Runtime::get().teams().at(set); }
 
 template <typename T>
 void reduce(const ActiveSet& set, T* dest, const T* source, int count, ReduceOp op) {
   if (count < 0) throw_invalid_argument("nreduce is ", count, ": expected 0 or more");
-  ashlar::shmem::reduce(at(set), dest, source, static_cast<size_t>(count), op);
+  ashlar::shmem::reduce(team_for(set), dest, source, static_cast<size_t>(count), op);
 }
 
 }  // namespace
@@ -29,13 +29,13 @@ void reduce(const ActiveSet& set, T* dest, const T* source, int count, ReduceOp 
 void shmem_barrier(int PE_start, int logPE_stride, int PE_size, long*) {
   c_call("shmem_barrier", [&] {
     Runtime::get().quiet();
-    ashlar::shmem::sync(at(ActiveSet{PE_start, logPE_stride, PE_size}));
+    ashlar::shmem::sync(team_for(ActiveSet{PE_start, logPE_stride, PE_size}));
   });
 }
 
 void shmem_sync(int PE_start, int logPE_stride, int PE_size, long*) {
   c_call("shmem_sync", [&] {
-    ashlar::shmem::sync(at(ActiveSet{PE_start, logPE_stride, PE_size}));
+    ashlar::shmem::sync(team_for(ActiveSet{PE_start, logPE_stride, PE_size}));
   });
 }
 
@@ -43,35 +43,35 @@ void shmem_sync(int PE_start, int logPE_stride, int PE_size, long*) {
   void shmem_broadcast##BITS(void* dest, const void* source, size_t nelems, int PE_root,          \
                              int PE_start, int logPE_stride, int PE_size, long*) {                \
     c_call("shmem_broadcast" #BITS, [&] {                                                         \
-      ashlar::shmem::broadcast(at({PE_start, logPE_stride, PE_size}),                             \
+      ashlar::shmem::broadcast(team_for({PE_start, logPE_stride, PE_size}),                       \
                                {dest, source, nelems, BYTES}, PE_root, RootDest::kUntouched);     \
     });                                                                                           \
   }                                                                                               \
   void shmem_collect##BITS(void* dest, const void* source, size_t nelems, int PE_start,           \
                            int logPE_stride, int PE_size, long*) {                                \
     c_call("shmem_collect" #BITS, [&] {                                                           \
-      ashlar::shmem::collect(at({PE_start, logPE_stride, PE_size}),                               \
+      ashlar::shmem::collect(team_for({PE_start, logPE_stride, PE_size}),                         \
                              {dest, source, nelems, BYTES});                                      \
     });                                                                                           \
   }                                                                                               \
   void shmem_fcollect##BITS(void* dest, const void* source, size_t nelems, int PE_start,          \
                             int logPE_stride, int PE_size, long*) {                               \
     c_call("shmem_fcollect" #BITS, [&] {                                                          \
-      ashlar::shmem::fcollect(at({PE_start, logPE_stride, PE_size}),                              \
+      ashlar::shmem::fcollect(team_for({PE_start, logPE_stride, PE_size}),                        \
                               {dest, source, nelems, BYTES});                                     \
     });                                                                                           \
   }                                                                                               \
   void shmem_alltoall##BITS(void* dest, const void* source, size_t nelems, int PE_start,          \
                             int logPE_stride, int PE_size, long*) {                               \
     c_call("shmem_alltoall" #BITS, [&] {                                                          \
-      ashlar::shmem::alltoall(at({PE_start, logPE_stride, PE_size}),                              \
+      ashlar::shmem::alltoall(team_for({PE_start, logPE_stride, PE_size}),                        \
                               {dest, source, nelems, BYTES});                                     \
     });                                                                                           \
   }                                                                                               \
   void shmem_alltoalls##BITS(void* dest, const void* source, ptrdiff_t dst, ptrdiff_t sst,        \
                              size_t nelems, int PE_start, int logPE_stride, int PE_size, long*) { \
     c_call("shmem_alltoalls" #BITS, [&] {                                                         \
-      ashlar::shmem::alltoalls(at({PE_start, logPE_stride, PE_size}),                             \
+      ashlar::shmem::alltoalls(team_for({PE_start, logPE_stride, PE_size}),                       \
                                {dest, source, nelems, BYTES}, {dst, sst});                        \
     });                                                                                           \
   }

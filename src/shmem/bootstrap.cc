@@ -20,8 +20,8 @@
 namespace ashlar::shmem {
 namespace {
 
-constexpr std::string_view kRedis = "redis://";
-constexpr std::string_view kRedisSocket = "redis+unix://";
+constexpr std::string_view kRedisScheme = "redis://";
+constexpr std::string_view kRedisSocketScheme = "redis+unix://";
 
 #if ASHLAR_HAS_REDIS
 
@@ -44,11 +44,11 @@ std::string_view split_off_suffix(std::string_view& rest, char separator) {
 // Error messages must not repeat the whole address, since it contains the password.
 Result<symm::RedisOptions> redis_options(std::string_view address) {
   symm::RedisOptions options;
-  if (address.starts_with(kRedisSocket)) {
-    options.unix_socket = address.substr(kRedisSocket.size());
+  if (address.starts_with(kRedisSocketScheme)) {
+    options.unix_socket = address.substr(kRedisSocketScheme.size());
     return options;
   }
-  std::string_view rest = address.substr(kRedis.size());
+  std::string_view rest = address.substr(kRedisScheme.size());
   if (const size_t at = rest.rfind('@'); at != std::string_view::npos) {
     std::string_view user = rest.substr(0, at);
     rest = rest.substr(at + 1);
@@ -82,7 +82,8 @@ Result<symm::RedisOptions> redis_options(std::string_view address) {
 
 Result<std::shared_ptr<symm::Store>> open_store(const ShmemSettings& settings) {
   if (settings.store.empty()) return symm::make_memory_store();
-  if (!settings.store.starts_with(kRedis) && !settings.store.starts_with(kRedisSocket)) {
+  if (!settings.store.starts_with(kRedisScheme) &&
+      !settings.store.starts_with(kRedisSocketScheme)) {
     return symm::try_open_file_store(settings.store);
   }
 #if ASHLAR_HAS_REDIS

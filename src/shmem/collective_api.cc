@@ -13,46 +13,46 @@ using ashlar::symm::ReduceOp;
 
 namespace {
 
-Team& at(shmem_team_t team) { return Runtime::get().teams().at(team); }
+Team& team_for(shmem_team_t team) { return Runtime::get().teams().at(team); }
 
 }  // namespace
 
-#define ASHLAR_SHMEM_DEFINE_TRANSFERS(PREFIX, SUFFIX, T, BYTES)                        \
-  int shmem_##PREFIX##broadcast##SUFFIX(shmem_team_t team, T* dest, const T* source,   \
-                                        size_t nelems, int pe_root) {                  \
-    return c_call("shmem_" #PREFIX "broadcast" #SUFFIX, [&] {                          \
-      ashlar::shmem::broadcast(at(team), {dest, source, nelems, BYTES}, pe_root,       \
-                               ashlar::shmem::RootDest::kWritten);                     \
-      return 0;                                                                        \
-    });                                                                                \
-  }                                                                                    \
-  int shmem_##PREFIX##collect##SUFFIX(shmem_team_t team, T* dest, const T* source,     \
-                                      size_t nelems) {                                 \
-    return c_call("shmem_" #PREFIX "collect" #SUFFIX, [&] {                            \
-      ashlar::shmem::collect(at(team), {dest, source, nelems, BYTES});                 \
-      return 0;                                                                        \
-    });                                                                                \
-  }                                                                                    \
-  int shmem_##PREFIX##fcollect##SUFFIX(shmem_team_t team, T* dest, const T* source,    \
-                                       size_t nelems) {                                \
-    return c_call("shmem_" #PREFIX "fcollect" #SUFFIX, [&] {                           \
-      ashlar::shmem::fcollect(at(team), {dest, source, nelems, BYTES});                \
-      return 0;                                                                        \
-    });                                                                                \
-  }                                                                                    \
-  int shmem_##PREFIX##alltoall##SUFFIX(shmem_team_t team, T* dest, const T* source,    \
-                                       size_t nelems) {                                \
-    return c_call("shmem_" #PREFIX "alltoall" #SUFFIX, [&] {                           \
-      ashlar::shmem::alltoall(at(team), {dest, source, nelems, BYTES});                \
-      return 0;                                                                        \
-    });                                                                                \
-  }                                                                                    \
-  int shmem_##PREFIX##alltoalls##SUFFIX(shmem_team_t team, T* dest, const T* source,   \
-                                        ptrdiff_t dst, ptrdiff_t sst, size_t nelems) { \
-    return c_call("shmem_" #PREFIX "alltoalls" #SUFFIX, [&] {                          \
-      ashlar::shmem::alltoalls(at(team), {dest, source, nelems, BYTES}, {dst, sst});   \
-      return 0;                                                                        \
-    });                                                                                \
+#define ASHLAR_SHMEM_DEFINE_TRANSFERS(PREFIX, SUFFIX, T, BYTES)                            \
+  int shmem_##PREFIX##broadcast##SUFFIX(shmem_team_t team, T* dest, const T* source,       \
+                                        size_t nelems, int pe_root) {                      \
+    return c_call("shmem_" #PREFIX "broadcast" #SUFFIX, [&] {                              \
+      ashlar::shmem::broadcast(team_for(team), {dest, source, nelems, BYTES}, pe_root,     \
+                               ashlar::shmem::RootDest::kWritten);                         \
+      return 0;                                                                            \
+    });                                                                                    \
+  }                                                                                        \
+  int shmem_##PREFIX##collect##SUFFIX(shmem_team_t team, T* dest, const T* source,         \
+                                      size_t nelems) {                                     \
+    return c_call("shmem_" #PREFIX "collect" #SUFFIX, [&] {                                \
+      ashlar::shmem::collect(team_for(team), {dest, source, nelems, BYTES});               \
+      return 0;                                                                            \
+    });                                                                                    \
+  }                                                                                        \
+  int shmem_##PREFIX##fcollect##SUFFIX(shmem_team_t team, T* dest, const T* source,        \
+                                       size_t nelems) {                                    \
+    return c_call("shmem_" #PREFIX "fcollect" #SUFFIX, [&] {                               \
+      ashlar::shmem::fcollect(team_for(team), {dest, source, nelems, BYTES});              \
+      return 0;                                                                            \
+    });                                                                                    \
+  }                                                                                        \
+  int shmem_##PREFIX##alltoall##SUFFIX(shmem_team_t team, T* dest, const T* source,        \
+                                       size_t nelems) {                                    \
+    return c_call("shmem_" #PREFIX "alltoall" #SUFFIX, [&] {                               \
+      ashlar::shmem::alltoall(team_for(team), {dest, source, nelems, BYTES});              \
+      return 0;                                                                            \
+    });                                                                                    \
+  }                                                                                        \
+  int shmem_##PREFIX##alltoalls##SUFFIX(shmem_team_t team, T* dest, const T* source,       \
+                                        ptrdiff_t dst, ptrdiff_t sst, size_t nelems) {     \
+    return c_call("shmem_" #PREFIX "alltoalls" #SUFFIX, [&] {                              \
+      ashlar::shmem::alltoalls(team_for(team), {dest, source, nelems, BYTES}, {dst, sst}); \
+      return 0;                                                                            \
+    });                                                                                    \
   }
 #define ASHLAR_SHMEM_DEFINE(NAME, T) ASHLAR_SHMEM_DEFINE_TRANSFERS(NAME##_, , T, sizeof(T))
 ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DEFINE)
@@ -63,7 +63,7 @@ ASHLAR_SHMEM_DEFINE_TRANSFERS(, mem, void, 1)
   int shmem_##NAME##_##OPNAME##_reduce(shmem_team_t team, T* dest, const T* source, \
                                        size_t nreduce) {                            \
     return c_call("shmem_" #NAME "_" #OPNAME "_reduce", [&] {                       \
-      ashlar::shmem::reduce(at(team), dest, source, nreduce, ReduceOp::OP);         \
+      ashlar::shmem::reduce(team_for(team), dest, source, nreduce, ReduceOp::OP);   \
       return 0;                                                                     \
     });                                                                             \
   }

@@ -27,7 +27,7 @@ T load(const T* word) {
 }
 
 template <typename T>
-bool compare(T found, int cmp, T wanted) {
+bool satisfies(T found, int cmp, T wanted) {
   switch (cmp) {
     case SHMEM_CMP_EQ: return found == wanted;
     case SHMEM_CMP_NE: return found != wanted;
@@ -72,7 +72,7 @@ class WaitSet {
 
   bool is_included(size_t at) const { return status_ == nullptr || status_[at] == 0; }
   bool is_satisfied(size_t at) const {
-    return compare(load(words_ + at), cmp_, comparand_.values[comparand_.is_vector ? at : 0]);
+    return satisfies(load(words_ + at), cmp_, comparand_.values[comparand_.is_vector ? at : 0]);
   }
   bool is_empty() const {
     for (size_t at = 0; at < count_; ++at) {
@@ -119,7 +119,7 @@ T wait_for_one(const T* word, int cmp, T value) {
   T seen{};
   runtime.wait([&] {
     seen = load(word);
-    return compare(seen, cmp, value);
+    return satisfies(seen, cmp, value);
   });
   return seen;
 }

@@ -23,7 +23,7 @@ ashlar_status with_allocator(ashlar_allocator* allocator, const Function& functi
   });
 }
 
-ashlar_pool handle_of(PoolId pool) { return {.capture = pool.capture, .user = pool.user}; }
+ashlar_pool to_c_pool(PoolId pool) { return {.capture = pool.capture, .user = pool.user}; }
 
 }  // namespace
 
@@ -148,14 +148,14 @@ ashlar_status ashlar_pool_create(ashlar_allocator* allocator, const ashlar_pool_
     wanted.no_split = given.no_split != 0;
     wanted.never_remap = given.never_remap != 0;
     if (given.tag != nullptr) wanted.tag = given.tag;
-    *pool = handle_of(target.pools().create(std::move(wanted)));
+    *pool = to_c_pool(target.pools().create(std::move(wanted)));
   });
 }
 
 ashlar_status ashlar_capture_pool_create(ashlar_allocator* allocator, ashlar_pool* pool) noexcept {
   return with_allocator(allocator, [&](Allocator& target) {
     require(pool, "pool");
-    *pool = handle_of(target.pools().create_for_capture());
+    *pool = to_c_pool(target.pools().create_for_capture());
   });
 }
 

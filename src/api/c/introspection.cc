@@ -18,7 +18,7 @@ void require_function(Function function, const char* name) {
   if (function == nullptr) unwrap(Status::invalid_argument(std::string(name) + " is null"));
 }
 
-ashlar_stat values_of(const Stat& stat) {
+ashlar_stat to_c_stat(const Stat& stat) {
   return {stat.current, stat.peak, stat.increased, stat.decreased};
 }
 
@@ -30,12 +30,12 @@ ashlar_status ashlar_get_stats(const ashlar_allocator* allocator, ashlar_stats* 
     require(stats, "stats");
     const AllocatorStats stats_now = allocator->allocator.stats();
     ashlar_stats values{};
-    values.allocation = values_of(stats_now.allocation.all);
-    values.allocated_bytes = values_of(stats_now.allocated_bytes.all);
-    values.active = values_of(stats_now.active.all);
-    values.active_bytes = values_of(stats_now.active_bytes.all);
-    values.requested_bytes = values_of(stats_now.requested_bytes.all);
-    values.reserved_bytes = values_of(stats_now.reserved_bytes.all);
+    values.allocation = to_c_stat(stats_now.allocation.all);
+    values.allocated_bytes = to_c_stat(stats_now.allocated_bytes.all);
+    values.active = to_c_stat(stats_now.active.all);
+    values.active_bytes = to_c_stat(stats_now.active_bytes.all);
+    values.requested_bytes = to_c_stat(stats_now.requested_bytes.all);
+    values.reserved_bytes = to_c_stat(stats_now.reserved_bytes.all);
     values.alloc_retries = stats_now.alloc_retries;
     values.ooms = stats_now.ooms;
     values.device_allocs = stats_now.device_allocs;

@@ -20,7 +20,7 @@ std::optional<std::string> optional_text(const char* text) {
   return text == nullptr ? std::nullopt : std::optional<std::string>(text);
 }
 
-PoolId pool_of(TorchPoolId pool) { return {pool.first, pool.second}; }
+PoolId to_pool_id(TorchPoolId pool) { return {pool.first, pool.second}; }
 
 // PyTorch may request segments of a MemPool during a capture without announcing the capture. If the
 // stream is capturing, keeps the engine's own device calls out of the capture, and makes the engine
@@ -155,7 +155,7 @@ void ashlar_torch_begin_allocate_to_pool(int device, TorchPoolId pool,
                                          std::function<bool(void*)> filter) {
   if (!filter) unwrap(Status::invalid_argument("the route filter is empty"));
   AllocatorPools& pools = TorchAllocators::instance().allocator(device).allocator.pools();
-  pools.begin_routing(pool_of(pool), [filter = std::move(filter)](StreamId stream) {
+  pools.begin_routing(to_pool_id(pool), [filter = std::move(filter)](StreamId stream) {
     return filter(to_stream_handle(stream));
   });
   pools.notify_capture_begin();
@@ -163,10 +163,10 @@ void ashlar_torch_begin_allocate_to_pool(int device, TorchPoolId pool,
 
 void ashlar_torch_end_allocate_to_pool(int device, TorchPoolId pool) {
   AllocatorPools& pools = TorchAllocators::instance().allocator(device).allocator.pools();
-  pools.end_routing(pool_of(pool));
+  pools.end_routing(to_pool_id(pool));
   pools.notify_capture_end();
 }
 
 void ashlar_torch_release_pool(int device, TorchPoolId pool) {
-  TorchAllocators::instance().allocator(device).allocator.pools().release(pool_of(pool));
+  TorchAllocators::instance().allocator(device).allocator.pools().release(to_pool_id(pool));
 }
