@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocator in C: copies a text to the device and back, on a stream of its own.
+// The allocator in C: copies a string to the device and back, on a stream of its own.
 #include <stdio.h>
 
 #include "ashlar/c/ashlar.h"

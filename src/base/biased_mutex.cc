@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gives every thread a record, which is reused after the thread exits, and wraps membarrier(2).
+// Gives each thread a record on first use, reuses the records of threads that have ended, and wraps
+// membarrier(2).
 #include "base/biased_mutex.h"
 
 #include <linux/membarrier.h>

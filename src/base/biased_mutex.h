@@ -18,9 +18,9 @@
 
 namespace ashlar {
 
-// Returns an id of the calling thread that no other live thread has, in one instruction; never 0.
-// Reading a thread_local in a shared object is a call, which the fast path cannot afford. A later
-// thread may get the id of a thread that has ended.
+// Returns an id of the calling thread that no other live thread has; never 0. One instruction on
+// x86-64 and aarch64. Reading a thread_local in a shared object is a call, which the fast path
+// cannot afford. A later thread may get the id of a thread that has ended.
 [[gnu::always_inline]] inline uintptr_t thread_id_fast() {
 #if defined(__x86_64__) && defined(__LP64__) && defined(__linux__)
   uintptr_t id = 0;
@@ -40,8 +40,8 @@ namespace ashlar {
 enum class LockRank : uint8_t { kArena, kHistory };
 
 // Per-thread state that other threads inspect to revoke a bias. Never freed: a new thread reuses
-// the record of a thread that has ended, including the mutexes biased to the record. Written on
-// every lock, so each record has its own cache lines.
+// the record of a thread that has ended, including the mutexes biased to the record. Written by
+// every biased lock, so each record has its own cache lines.
 struct alignas(128) ThreadRecord {
   // Whether the thread is inside a critical section of a biased mutex, for each LockRank.
   std::array<std::atomic<bool>, 2> is_inside{};
@@ -69,7 +69,7 @@ void barrier_all_threads();
 
 }  // namespace bias
 
-// Lock it with BiasedLock or OwnedLock.
+// Lock a biased mutex with BiasedLock, OwnedLock or lock_unbiased.
 template <LockRank kRank>
 class ASHLAR_CAPABILITY("mutex") BiasedMutex {
  public:

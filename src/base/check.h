@@ -5,14 +5,14 @@
 //   ASHLAR_CHECK    always on; for invariants whose violation would corrupt memory.
 //   ASHLAR_DCHECK   on in builds with ASHLAR_INVARIANTS (preset dev); for costly checks.
 //
-// The condition must have no side effects, because it may not be evaluated.
+// The condition must have no side effects, because ASHLAR_DCHECK may not evaluate it.
 #pragma once
 
 #include <string_view>
 
 namespace ashlar {
 
-// Called once with a description of the violation. If it returns, the process aborts.
+// Called with a description of a violation. If the handler returns, the process aborts.
 using FailureHandler = void (*)(std::string_view description);
 
 // Installs a handler and returns the previous one. Null: only abort. Thread safe.

@@ -207,8 +207,8 @@ Result<ReceivedDescriptors> receive_descriptors(int socket_fd, std::span<uint8_t
   if ((message.msg_flags & MSG_TRUNC) != 0 || received.fds.size() > max_fds) {
     return Status::format("the other process sent more data than the protocol allows");
   }
-  // The buffer has room for all descriptors, so the kernel dropped some of them. Closes the rest,
-  // because the message is incomplete.
+  // If MSG_CTRUNC is set, the kernel dropped some descriptors, although the buffer has room for
+  // all. Closes the others, because the message is incomplete.
   if ((message.msg_flags & MSG_CTRUNC) != 0) {
     received.fds.clear();
     return Status::device_fault("recvmsg", EMFILE,

@@ -2,8 +2,8 @@
 //
 // Local sockets that carry messages with file descriptors between processes of one user. Sockets
 // are sequenced-packet (one message per packet) unless stated otherwise, and have abstract names,
-// which leave nothing in the file system. All waits have a timeout. All descriptors are
-// close-on-exec.
+// which leave nothing in the file system. All waits except accept_or_stop have a timeout. All
+// descriptors are close-on-exec.
 #pragma once
 
 #include <sys/types.h>

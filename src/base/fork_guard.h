@@ -4,8 +4,8 @@
 // none of their threads, so objects with threads, connections or shared memory must not act in the
 // child. Thread safe.
 //
-// pthread_atfork(3) counts forks, so a check is one load. Children of vfork(2) or raw clone(2) are
-// not detected.
+// A handler of pthread_atfork(3) counts forks, so a check is one load. Children of vfork(2) or raw
+// clone(2) are not detected.
 #pragma once
 
 #include <pthread.h>

@@ -85,7 +85,7 @@ class IntrusiveTree {
     if (parent == nullptr) return root_;
     return parent->left_ == node ? parent->left_ : parent->right_;
   }
-  // Makes the node the parent of its parent, keeping the order. REQUIRES: not the root.
+  // Makes the node the parent of its parent, keeping the order. REQUIRES: the node is not the root.
   void rotate_up(TreeNode* node);
   uint64_t draw_priority() {  // xorshift; only needs to be uniform
     random_ ^= random_ << 13;

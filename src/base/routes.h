@@ -17,8 +17,8 @@ namespace ashlar {
 
 class Routes {
  public:
-  // Functions that can fail return kInvalidArgument: the pool does not exist (create: exists), or
-  // is in the wrong state. A failed call changes nothing.
+  // Functions that can fail return kInvalidArgument: the pool does not exist (`create`: exists
+  // already), or is in the wrong state. A failed call changes nothing.
 
   Status create(PoolId pool);  // with a use count of 1
   Status retain(PoolId pool);

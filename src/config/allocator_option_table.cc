@@ -113,7 +113,8 @@ Status set_backend(const OptionRow& row, const OptionAssignment& given, Allocato
   return Status();
 }
 
-// Frees never throw here, so the option has no effect.
+// Freeing pinned memory never throws device errors (see HostBuffer::reset), so the option has no
+// effect.
 Status set_free_catch_all(const OptionRow& row, const OptionAssignment& given,
                           AllocatorOptions& options) {
   if (given.value == row.default_text) return Status();

@@ -35,7 +35,8 @@ Result<AllocatorOptions> parse_allocator_options(std::string_view text,
     Status status = setting.row->set(*setting.row, setting.given, options);
     if (!status.ok()) return status;
   }
-  // PyTorch's behaviour requires PyTorch's policy, the classic engine.
+  // If the text sets compat:pytorch but no engine, selects the classic engine, which has PyTorch's
+  // policy.
   const bool is_compat_set = options.pytorch_compatible && sets_option(*settings, "compat");
   const bool is_async_set =
       options.engine == EngineKind::kAsync && sets_option(*settings, "backend");

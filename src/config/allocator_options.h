@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocator options as text, such as "expandable_segments:True,max_split_size_mb:512". Names and
-// grammar are PyTorch's, so its settings can be reused, but parsing is strict: an error names the
-// option, the value and what was expected. The table of options is in allocator_option_table.cc.
-// Pure functions.
+// Allocator options as text, such as "expandable_segments:True,max_split_size_mb:512". The grammar
+// and the names of PyTorch's options are PyTorch's, so its settings can be reused, but parsing is
+// strict: an error names the option, the value and what was expected. The table of options is in
+// allocator_option_table.cc. Pure functions.
 #pragma once
 
 #include <span>
@@ -41,8 +41,8 @@ std::string engine_text(EngineKind engine);
 // Applies the text to `base`. If `base` is pytorch_compatible, first resets to their defaults the
 // four options that PyTorch resets whenever it parses its settings again: max_split_size_mb,
 // max_non_split_rounding_mb, roundup_power2_divisions and garbage_collection_threshold.
-// compat:pytorch without an engine selects the classic engine. kInvalidArgument: the text or the
-// result is invalid (see check_allocator_options).
+// compat:pytorch selects the classic engine, unless `engine` or `backend` selects another.
+// kInvalidArgument: the text or the result is invalid (see check_allocator_options).
 Result<AllocatorOptions> parse_allocator_options(std::string_view text,
                                                  const AllocatorOptions& base = {});
 

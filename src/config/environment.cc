@@ -285,7 +285,8 @@ Result<AllocatorOptions> allocator_options_from(const Environment& environment) 
   if (!base.ok() || row == nullptr) return base;
   Result<AllocatorOptions> options = parse_allocator_options(*environment.value(row->name), *base);
   if (options.ok()) return options;
-  // PyTorch's variable may contain options that only PyTorch has: suggest our own variable.
+  // A variable of PyTorch may contain options that only PyTorch has. For such a variable, suggests
+  // ours.
   const std::string_view advice =
       row->name == kOwnSettings ? "" : "; set ASHLAR_ALLOC_CONF to override it";
   return Status::invalid_argument(text(row->name, ": ", options.status().message(), advice));

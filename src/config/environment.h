@@ -101,8 +101,7 @@ Result<std::string> torch_backend_from(const Environment& environment);
 // is wrong, or a port is set without a token. No message contains the token.
 Result<std::optional<LiveOptions>> live_options_from(const Environment& environment);
 
-// Returns the default options of allocators. Errors as for sim_options_from, except that variables
-// of other scopes are not checked.
+// Returns the default options of allocators. Errors as for sim_options_from.
 Result<AllocatorOptions> allocator_options_from(const Environment& environment);
 // Returns the variable that provides the options text; null if none is set.
 const EnvironmentVariable* allocator_variable_in(const Environment& environment);

@@ -26,8 +26,8 @@ class OptionParser {
 
   bool at_end() const { return unread_.empty(); }
   Result<OptionAssignment> parse_assignment();
-  // Consumes the comma between two assignments. Fails unless a comma or the end of the text
-  // follows.
+  // Consumes the comma between two assignments. Fails unless the text ends, or a comma and more
+  // text follow.
   Status parse_comma_or_end(const OptionAssignment& before);
 
  private:

@@ -29,7 +29,8 @@ struct OptionAssignment {
 };
 
 // Parses option text into assignments, in order. Empty text and whitespace yield none.
-// kInvalidArgument: a syntax error; the message gives its position and what was expected.
+// kInvalidArgument: a syntax error; the message quotes the surrounding text and says what was
+// expected.
 Result<std::vector<OptionAssignment>> parse_option_text(std::string_view text);
 
 // Shortens user text to one line of limited length, for messages.

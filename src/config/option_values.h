@@ -54,7 +54,7 @@ Result<double> parse_fraction(const OptionInput& input);            // [0, 1]
 Result<double> parse_fraction_exclusive(const OptionInput& input);  // (0, 1)
 std::string fraction_text(double fraction);
 
-// Accept paths without control characters, and names that are valid in C.
+// Accept paths without control characters, and names of ASCII letters, digits and underscores.
 Result<std::string> parse_path(const OptionInput& input);
 Result<std::string> parse_symbol(const OptionInput& input);
 std::string plain_text(const std::string& value);

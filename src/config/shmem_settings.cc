@@ -16,8 +16,8 @@ namespace {
 constexpr uint64_t kMaxPeCount = 65536;
 constexpr size_t kMinHeapBytes = 4096;
 
-// The variables that a launcher sets. The first launcher whose variables are set determines the
-// rank.
+// The variables that a launcher sets. The first launcher whose variables are set determines rank
+// and size.
 struct LauncherVariables {
   std::string_view rank;
   std::string_view world_size;

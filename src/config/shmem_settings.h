@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Settings of an ashlar::shmem program, from the environment: its PE number, the number of PEs, and
-// the store through which they rendezvous. Set by launchers such as `ashlar symm-run`.
+// the store through which they rendezvous. Launchers such as `ashlar symm-run` set these three.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ struct ShmemSettings {
 
   int rank = 0;
   int world_size = 1;
-  std::string store{};  // a directory or redis://…; empty with a single PE
+  std::string store{};  // a directory or redis://…; may be empty with one PE
   std::string job = "shmem";
   std::string machine{};  // see symm::HeapOptions
   TransportKind transport = TransportKind::kNone;

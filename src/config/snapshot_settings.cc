@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Converts in both directions. Reading applies the options text first and the single settings
-// afterwards, because they are the values that were in effect.
+// afterwards, because the single settings are the values that were in effect.
 #include "config/snapshot_settings.h"
 
 #include <cmath>

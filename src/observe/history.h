@@ -26,7 +26,7 @@ class History {
   // Starts recording, or continues with other options. kInvalidArgument: stacks are requested, but
   // the options have neither native_stacks nor a frame provider.
   Status start(HistoryOptions options);
-  // Stops recording and discards everything except stacks, to which live blocks refer.
+  // Stops recording and discards everything except stacks, which live blocks refer to.
   void stop();
 
   // Relaxed: an operation that races with start() or stop() may read either value.
@@ -78,7 +78,7 @@ class History {
   Position position() const;
 
   // Stores the entries up to `position` as the device's trace in the snapshot, oldest first, with
-  // the annotations and the strings they refer to. Stack ids still refer to this history. Also
+  // the annotations up to `position` and all strings. Stack ids still refer to this history. Also
   // converts the times in snapshot.extents, as convert_times does. If the ring no longer contains
   // `position`, stores all entries.
   void read_into(Snapshot& snapshot, DeviceIndex device, const Position& position) const;
@@ -92,7 +92,7 @@ class History {
  private:
   StackId capture_slow(const void* first);
 
-  // One operation in the ring: one cache line.
+  // One operation in the ring: 64 bytes.
   struct Slot {
     Operation operation;
     uint64_t ticks = 0;
@@ -103,8 +103,9 @@ class History {
     return {entry.action, false, entry.stack, entry.address, entry.bytes, entry.stream, entry.pool};
   }
   void record_slow(Operation operation, const std::string* text);
-  // Records if the mutex is biased to the calling thread, the thread has no context, and no actions
-  // are skipped. Returns false otherwise; then record_slow must record.
+  // Records if the mutex is biased to the calling thread, the thread has no context, no actions are
+  // skipped, and the ring needs no new chunk. Otherwise returns false; the caller must then call
+  // record_slow.
   template <typename Make>
   [[gnu::always_inline]] bool try_record_fast(const Make& make)
       ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
@@ -130,7 +131,7 @@ class History {
   }
 
   // The ring is allocated in chunks, so that a large ring uses no memory until it fills, and slots
-  // never move.
+  // do not move as it fills.
   static constexpr size_t kChunkSlots = 4096;
   using Chunk = std::array<Slot, kChunkSlots>;
 
@@ -140,7 +141,7 @@ class History {
   const Slot& slot(size_t index) const ASHLAR_REQUIRES(mutex_) {
     return (*chunks_[index / kChunkSlots])[index % kChunkSlots];
   }
-  // Whether the operation before `position` is still in the ring.
+  // Returns whether the operation before `position` is still in the ring.
   bool contains_position(const Position& position) const ASHLAR_REQUIRES(mutex_) {
     return position.index < count_ && slot(position.index).ticks == position.ticks;
   }

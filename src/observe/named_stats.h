@@ -19,7 +19,8 @@ struct SettingStat {
   int64_t value = 0;
 };
 
-// Resets peaks to the current values. Counters have no peak.
+// Resets peaks: those of gauges to the current values, those of durations to none. Counters have no
+// peak.
 struct ResetPeaksVisitor {
   void operator()(const std::string& /*name*/, auto& quantity) const { quantity.reset_peak(); }
   void operator()(const std::string& /*name*/, int64_t& /*counter*/) const {}

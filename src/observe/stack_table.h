@@ -28,7 +28,7 @@ class StackTable {
  public:
   // Returns the id of the stack, which is valid as long as the table. An empty stack has id 0.
   StackId intern(const RawStack& stack);
-  // What add_to has added to the tables of one snapshot so far.
+  // Frames and stacks that add_to has added to the tables of one snapshot so far.
   struct SnapshotCache {
     std::map<std::pair<const FrameProvider*, uint64_t>, uint32_t> frames;
     std::map<StackId, StackId> stacks;

@@ -18,7 +18,7 @@ void for_each_usage_quantity(const std::string& name, Usage& usage, const Visit&
   visit(name + ".requested_bytes", usage.requested_bytes);
 }
 
-// Visits all quantities, in PyTorch's order. Quantities that PyTorch does not have come last.
+// Visits all quantities in a fixed order.
 template <typename Stats, typename Visit>
 void for_each_quantity(Stats& stats, const Visit& visit) {
   visit("active", stats.active);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Symbolizes return addresses: function, file and line. Reads debug information with libdw if that
-// library is installed, otherwise uses the dynamic linker's symbols. Slow; only for output.
+// library is installed; where it finds no name, uses the dynamic linker's symbols. Slow; only for
+// output.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ class Symbolizer {
 
  private:
   class DebugInfo;
-  std::unique_ptr<DebugInfo> debug_;  // null without libdw
+  std::unique_ptr<DebugInfo> debug_;  // null if libdw cannot be used
 };
 
 }  // namespace ashlar

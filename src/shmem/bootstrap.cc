@@ -41,7 +41,7 @@ std::string_view split_off_suffix(std::string_view& rest, char separator) {
   return suffix;
 }
 
-// Error messages must not repeat the whole address, since it contains the password.
+// Error messages must not repeat the whole address, since it may contain a password.
 Result<symm::RedisOptions> redis_options(std::string_view address) {
   symm::RedisOptions options;
   if (address.starts_with(kRedisSocketScheme)) {

@@ -43,7 +43,7 @@ void alltoalls(Team& team, const Transfer& transfer, const Strides& strides);
 
 void sync(Team& team);
 
-// Whether ashlar::symm cannot reduce elements of type T, which are long double and complex numbers.
+// Whether ashlar::symm cannot reduce elements of type T: true for long double and complex numbers.
 template <typename T>
 inline constexpr bool kNeedsGatheredReduce =
     std::is_same_v<T, long double> || !std::is_arithmetic_v<T>;

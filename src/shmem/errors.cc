@@ -17,7 +17,7 @@ void abort_job(const std::string& message) noexcept {
     std::fprintf(stderr, "shmem: %s\n", message.c_str());
     terminate_job(1);
   }
-  // After another PE has terminated the job, errors are consequences of that and are not reported.
+  // If another PE has terminated the job, this error is a consequence and is not reported.
   if (const std::optional<int> status = runtime->exit_status(); status) {
     std::fflush(nullptr);
     std::_Exit(*status);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Error handling. OpenSHMEM functions return no error codes: an error prints one line to standard
-// error and terminates all PEs. Inside this library errors are exceptions; `c_call` converts them
-// at the C boundary.
+// Error handling. Most OpenSHMEM functions return no error codes: an error prints one line to
+// standard error and terminates all PEs. Inside this library errors are exceptions; `c_call`
+// converts them at the C boundary.
 #pragma once
 
 #include <exception>
@@ -16,8 +16,8 @@ namespace ashlar::shmem {
 // Prints `message` and terminates the job with status 1. If another PE has already terminated the
 // job, prints nothing and exits with the status that the other PE set.
 [[noreturn]] void abort_job(const std::string& message) noexcept;
-// Sets the exit status of the job and exits this PE with it. The other PEs exit at their next call,
-// which fails, or when their launcher ends them.
+// Sets the exit status of the job and exits this PE with it. The other PEs exit when one of their
+// calls fails because this PE is gone, or when their launcher ends them.
 [[noreturn]] void terminate_job(int status) noexcept;
 
 template <typename... Parts>

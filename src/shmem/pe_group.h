@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A set of PEs that have joined a symm::Group, with the symmetric heap mapped by all of them and
-// scratch memory for exchanging small records. Thread safe as symm::Group is.
+// scratch memory for exchanging small records. Thread safe, except that exchanges must not run
+// concurrently, because they share the scratch memory.
 #pragma once
 
 #include <array>

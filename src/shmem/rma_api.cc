@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// C functions: put and get. All typed functions call functions that take element sizes and strides.
+// C functions: put and get. All typed functions call functions that take the element size.
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
 // OpenSHMEM prescribes the names and the shape of the macros.
 #include <cstring>

@@ -46,7 +46,7 @@ class Runtime {
   int my_pe() const { return settings_.rank; }
   int pe_count() const { return settings_.world_size; }
   int thread_level() const { return thread_level_; }
-  // False in a child that the PE forked. A forked child must not use the runtime.
+  // Returns false in a child that this PE forked, which must not use the runtime.
   bool in_owner_process() const { return fork_guard_.in_creating_process(); }
   Teams& teams() { return teams_; }
   PeGroup& world_group() { return *teams_.world().pe_group(); }
@@ -60,7 +60,8 @@ class Runtime {
   // Translates `address` of this PE's heap to PE `pe` of the context's team. Throws if the context
   // or the PE does not exist, or if the range is not inside the symmetric heap.
   RemoteAddress resolve(shmem_ctx_t context, const void* address, size_t bytes, int pe);
-  // Returns the offset of a range in the heap. Throws if the range is not inside the heap.
+  // Returns the offset of a range in the heap; 0 for an empty range. Throws if the range is not
+  // inside the heap.
   size_t offset_of(const void* address, size_t bytes) const;
   bool is_symmetric(const void* address, size_t bytes) const;
   void put(const RemoteAddress& to, const void* from, size_t bytes);
@@ -93,7 +94,7 @@ class Runtime {
   bool erase_lock(size_t offset) ASHLAR_EXCLUDES(mutex_);
 
   // Get and set the exit status of the job, which PEs share through the store. `exit_status`
-  // returns nothing if no PE has terminated the job.
+  // returns nothing if no PE has terminated the job, or if the store cannot be read.
   std::optional<int> exit_status() noexcept;
   void set_exit_status(int status) noexcept;
 
@@ -107,15 +108,15 @@ class Runtime {
   // and returns nothing. If the heap is exhausted, returns nothing and leaves the range unchanged.
   std::optional<size_t> resize_range(size_t before, size_t bytes) ASHLAR_EXCLUDES(mutex_);
 
-  // Called by `wait` between attempts after it has spun: yields or, in later turns, sleeps. Throws
-  // PeerError if a PE has failed.
+  // Called by `wait` between attempts after it has spun: yields or, in later turns, sleeps. Before
+  // it sleeps, throws PeerError if a PE has failed.
   void back_off(int turn);
 
   const ForkGuard fork_guard_;
   const ShmemSettings settings_;
   const int thread_level_;
   const std::shared_ptr<symm::Store> store_;          // shared with the groups
-  const std::shared_ptr<symm::Transport> transport_;  // null if all PEs share one machine
+  const std::shared_ptr<symm::Transport> transport_;  // null if the settings select none
   symm::Heap heap_;
   const symm::SymmetricBuffer memory_;  // the symmetric heap
   Teams teams_;

@@ -53,8 +53,8 @@ struct StridedPes {
   int size = 0;
 };
 
-// Returns the world PE numbers of a strided subset of the parent, or nothing if the parent lacks
-// one of the PEs.
+// Returns the world PE numbers of a strided subset of the parent; empty if the subset is empty, has
+// duplicates, or has a PE that the parent lacks.
 std::vector<int> pes_of(const Team& parent, const StridedPes& wanted) {
   std::vector<int> pes;
   for (int64_t at = 0; at < wanted.size; ++at) {
@@ -65,7 +65,7 @@ std::vector<int> pes_of(const Team& parent, const StridedPes& wanted) {
   return pes;
 }
 
-// Adds a team. Returns SHMEM_TEAM_INVALID if `pes` does not contain this PE.
+// Adds a team if `pes` contains this PE; otherwise returns SHMEM_TEAM_INVALID.
 shmem_team_t add_team(Teams& teams, Team& parent, std::vector<int> pes, int child) {
   const int own = teams.world().rank();
   if (std::find(pes.begin(), pes.end(), own) == pes.end()) return SHMEM_TEAM_INVALID;

@@ -36,8 +36,8 @@ std::unique_ptr<Team> make_world(std::unique_ptr<PeGroup> world_group) {
   return world;
 }
 
-// A team's name starts with its parent's name if that is not longer than this, and with a hash of
-// it if it is, because the length of group names is limited.
+// The longest parent's name that the name of a team includes. A longer one is replaced by its hash,
+// because the length of group names is limited.
 constexpr size_t kMaxInheritedNameBytes = 40;
 
 std::string child_name(const std::string& parent, int child) {
@@ -167,7 +167,7 @@ void Teams::destroy(shmem_team_t team) {
   teams_.erase(team);
 }
 
-// Leaving a group is a barrier. All PEs leave their teams in the order of their names, which
+// Leaving a group is a barrier. All PEs leave their teams in the order of the teams' names, which
 // prevents deadlock.
 void Teams::leave_all() {
   std::map<std::string, Team*> joined;

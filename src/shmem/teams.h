@@ -50,7 +50,7 @@ class Team {
   const std::string name_;
   const std::vector<int> pes_;
   int rank_ = -1;
-  int child_count_ = 0;  // the teams split from this team; equal on all its PEs
+  int child_count_ = 0;  // the last index issued; equal on all PEs of the team
 
   symm::TimedMutex join_mutex_;
   std::unique_ptr<PeGroup> pe_group_ ASHLAR_GUARDED_BY(join_mutex_);
@@ -79,7 +79,7 @@ class Teams {
   // Returns the team of an active set. Throws if the set is not within the world or does not
   // contain this PE.
   Team& at(const ActiveSet& set) ASHLAR_EXCLUDES(mutex_);
-  // Returns the team's group and joins it on first use. Collective.
+  // Returns the team's group. The first call for a team joins the group, which is collective.
   PeGroup& group_for(Team& team);
 
   // Adds a team split from `parent`. `child` is from Team::next_child_index. REQUIRES: `pes`

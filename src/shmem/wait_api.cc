@@ -86,8 +86,8 @@ class WaitSet {
     }
     return true;
   }
-  // Returns the index of a satisfied word, or kNone. Starts after the word that was returned last,
-  // so that no word starves.
+  // Returns the index of a satisfied word, or kNone. Starts after the index that this thread found
+  // last for this type, so that no word starves.
   size_t test_any() const {
     thread_local size_t last = 0;
     for (size_t step = 1; step <= count_; ++step) {
@@ -156,7 +156,7 @@ size_t wait_for_some(const WaitSet<T>& words, size_t* indices) {
 }  // namespace
 
 // Defines the functions for several words. VALUES declares one comparison value or a vector;
-// COMPARAND is the WaitSet::Comparand with this declaration.
+// COMPARAND is the matching WaitSet::Comparand.
 #define ASHLAR_SHMEM_DEFINE_SEVERAL(NAME, SUFFIX, T, VALUES, COMPARAND)                           \
   void shmem_##NAME##_wait_until_all##SUFFIX(T* ivars, size_t nelems, const int* status, int cmp, \
                                              T VALUES) {                                          \
