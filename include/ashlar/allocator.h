@@ -86,7 +86,8 @@ class ASHLAR_EXPORT Allocator {
   void set_stream_class(StreamId stream, std::string name);
   std::string stream_class(StreamId stream) const;
   // Sets the reserve of expandable segments of a stream class, as a fraction of the device's
-  // capacity. Applies only if the options set a size neither for the class nor for all streams.
+  // capacity. Applies only if the options set a size neither for the class nor for all streams; the
+  // paged engine ignores it. Throws InvalidArgument unless the fraction is positive.
   void set_default_class_fraction(const std::string& name, double capacity_fraction);
 
   AllocatorStats stats() const;

@@ -39,7 +39,7 @@ class ASHLAR_EXPORT Buffer {
   // Like the function above, for a stream of another device.
   void record_stream(Device& device, StreamId stream);
 
-  // Frees the memory. Device errors are reported by the allocator's next call.
+  // Frees the memory. Device errors are reported by the allocator's next allocate or trim.
   void reset() noexcept;
   // Releases ownership without freeing. For buffers whose address is in RestoredPool::freed,
   // because their blocks are no longer allocated.

@@ -18,7 +18,7 @@ class Engine;
 // Describes an allocation that failed for lack of memory.
 struct OomNotice {
   DeviceIndex device;
-  size_t wanted_bytes = 0;  // size of the segment that could not be obtained
+  size_t wanted_bytes = 0;  // memory that could not be obtained from the device
   size_t limit_bytes = 0;   // the allocator's limit, or the device's capacity
   size_t device_free_bytes = 0;
 };
@@ -30,7 +30,8 @@ struct OomNotice {
 // not call pause or resume, and must not throw. before_unmap receives exactly the ranges that
 // after_map received; they are never split or merged. Segments that are never remapped are not
 // reported; use a tracker for them. They are the segments from a SegmentSource, of pools with
-// PoolOptions::no_split, and of devices without virtual memory.
+// PoolOptions::no_split, of devices without virtual memory, and of blocks allocated while caching
+// was off.
 struct RemapObserver {
   // All work on the range is done. The memory stays mapped until the callback returns.
   std::function<void(AddressRange range)> before_unmap{};

@@ -51,9 +51,9 @@ class ASHLAR_EXPORT HostBuffer {
     return {reinterpret_cast<T*>(data_), bytes_ / sizeof(T)};
   }
 
-  // Declares that work queued on the stream uses the buffer. If the stream is capturing, the graph
-  // uses it as well: see HostAllocator::release_capture. Throws InvalidArgument if the buffer is
-  // empty or the stream does not exist.
+  // Declares that work queued on the stream uses the buffer. If the stream is capturing, the
+  // captured graph uses it: see HostAllocator::release_capture. Throws InvalidArgument if the
+  // buffer is empty or the stream does not exist.
   void record_stream(StreamId stream);
   void record_stream(Device& device, StreamId stream);
 

@@ -85,10 +85,10 @@ struct AllocatorStats {
   StatTriple inactive_split_bytes;
   Stat oversize_allocations;  // larger than max_split_bytes
   Stat oversize_segments;
-  int64_t alloc_retries = 0;           // allocations that had to flush the cache first
+  int64_t alloc_retries = 0;           // cache flushes before a retry of an allocation
   int64_t ooms = 0;                    // out-of-memory errors reported to the caller
   int64_t oom_rejections = 0;          // rejected by the limit without a device call; not in `ooms`
-  int64_t sync_all_streams = 0;        // times the host waited for all pending frees
+  int64_t sync_all_streams = 0;        // times the host waited for pending frees
   int64_t device_allocs = 0;           // calls that obtained memory from the device
   int64_t device_frees = 0;            // calls that returned memory to the device
   int64_t stitches = 0;                // blocks composed of extents mapped from other views

@@ -55,7 +55,8 @@ class ASHLAR_EXPORT StreamOrderedMemory {
   // called during a capture.
   void* allocate_sync(size_t bytes, size_t alignment) const;
   // Frees memory that work queued in the stream so far may still use. Device errors are reported by
-  // the allocator's next call. Terminates the process if the memory is not the allocator's.
+  // the allocator's next allocate or trim. Terminates the process if the memory is not the
+  // allocator's.
   void deallocate(void* memory, StreamId stream) const noexcept;
   // Frees memory that no work uses any more.
   void deallocate_sync(void* memory) const noexcept;

@@ -346,7 +346,7 @@ typedef struct ashlar_stats {
   ashlar_stat active_bytes;
   ashlar_stat requested_bytes;  // as requested by the caller, of active blocks
   ashlar_stat reserved_bytes;   // all memory obtained from the device
-  int64_t alloc_retries;        // allocations that had to flush the cache first
+  int64_t alloc_retries;        // cache flushes before a retry of an allocation
   int64_t ooms;                 // out-of-memory errors reported to the caller
   int64_t device_allocs;        // calls that obtained memory from the device
   int64_t device_frees;         // calls that returned memory to the device
@@ -450,7 +450,7 @@ ASHLAR_C_API ashlar_status ashlar_add_tracker(ashlar_allocator* allocator, ashla
 
 typedef struct ashlar_oom_notice {
   size_t struct_size;
-  size_t wanted_bytes;  // size of the segment that could not be obtained
+  size_t wanted_bytes;  // memory that could not be obtained from the device
   size_t limit_bytes;   // the allocator's limit, or the device's capacity
   size_t device_free_bytes;
 } ashlar_oom_notice;
