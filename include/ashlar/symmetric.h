@@ -249,9 +249,9 @@ class ASHLAR_EXPORT Handle {
   void post(int to, std::span<const std::byte> from, int64_t offset_bytes = 0) const;
   // Starts an atomic operation, which has been applied when `quiet` returns. Swaps, which return a
   // value, are not allowed. Throws InvalidArgument for device memory, like `fetch`.
-  void post(int at, const AtomicOp& op) const;
+  void post(int target, const AtomicOp& op) const;
   // Applies an atomic operation and returns the previous value.
-  uint64_t fetch(int at, const AtomicOp& op) const;
+  uint64_t fetch(int target, const AtomicOp& op) const;
   // Orders earlier posts of this process before its later operations, for all observers.
   void fence() const;
   // Waits until all earlier posts of this process have arrived.
@@ -297,14 +297,15 @@ class ASHLAR_EXPORT Handle {
   template <typename T>
   void all_reduce(std::span<T> elements, ReduceOp op = ReduceOp::kSum,
                   const CollectiveOptions& options = {}) const {
-    all_reduce(std::ssize(elements), {element_type<T>(), op}, at(elements, options));
+    all_reduce(std::ssize(elements), {element_type<T>(), op}, options_for(elements, options));
   }
   // The root gets the result in `out`; `out` of other ranks is ignored.
   template <typename T>
   void reduce(std::span<T> elements, std::span<std::remove_const_t<T>> out, int root,
               ReduceOp op = ReduceOp::kSum, const CollectiveOptions& options = {}) const {
     if (rank() == root) check_size("out", std::ssize(out), std::ssize(elements));
-    reduce(std::ssize(elements), root, {element_type<T>(), op}, at(elements, options, out.data()));
+    reduce(std::ssize(elements), root, {element_type<T>(), op},
+           options_for(elements, options, out.data()));
   }
   // `elements` has one part of out.size() elements for each rank, in rank order. `out` gets this
   // rank's part of the result.
@@ -312,7 +313,8 @@ class ASHLAR_EXPORT Handle {
   void reduce_scatter(std::span<T> elements, std::span<std::remove_const_t<T>> out,
                       ReduceOp op = ReduceOp::kSum, const CollectiveOptions& options = {}) const {
     check_size("elements", std::ssize(elements), std::ssize(out) * world_size());
-    reduce_scatter(std::ssize(out), {element_type<T>(), op}, at(elements, options, out.data()));
+    reduce_scatter(std::ssize(out), {element_type<T>(), op},
+                   options_for(elements, options, out.data()));
   }
   // Gathers `in` of all ranks, in rank order, into `elements`, which has one part of in.size()
   // elements for each rank.
@@ -320,11 +322,11 @@ class ASHLAR_EXPORT Handle {
   void all_gather(std::span<const std::type_identity_t<T>> in, std::span<T> elements,
                   const CollectiveOptions& options = {}) const {
     check_size("elements", std::ssize(elements), std::ssize(in) * world_size());
-    all_gather(in.data(), std::ssize(in) * int64_t{sizeof(T)}, at(elements, options));
+    all_gather(in.data(), std::ssize(in) * int64_t{sizeof(T)}, options_for(elements, options));
   }
   template <typename T>
   void broadcast(std::span<T> elements, int root, const CollectiveOptions& options = {}) const {
-    broadcast(std::ssize(elements) * int64_t{sizeof(T)}, root, at(elements, options));
+    broadcast(std::ssize(elements) * int64_t{sizeof(T)}, root, options_for(elements, options));
   }
 
   // Untyped collectives, on memory from CollectiveOptions::offset_bytes on; also for half-precision
@@ -387,8 +389,8 @@ class ASHLAR_EXPORT Handle {
   // Returns the options with the offset of `elements`. Throws InvalidArgument if the elements are
   // not in this rank's memory.
   template <typename T>
-  CollectiveOptions at(std::span<T> elements, CollectiveOptions options,
-                       void* out = nullptr) const {
+  CollectiveOptions options_for(std::span<T> elements, CollectiveOptions options,
+                                void* out = nullptr) const {
     options.offset_bytes = offset_of(elements.data());
     if (out != nullptr) options.out = out;
     return options;

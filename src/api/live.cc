@@ -84,14 +84,14 @@ class ProcessStatusSource final : public live::StatusSource {
   }
 
   Result<Snapshot> snapshot(const SnapshotRequest& request) override {
-    Snapshot taken;
+    Snapshot snapshot;
     const auto take = [&](Allocator& allocator) {
       SnapshotOptions options;
       options.include_traces = request.include_traces;
       options.since_us = request.since_us;
-      taken = allocator.snapshot(options);
+      snapshot = allocator.snapshot(options);
     };
-    if (DeviceAllocatorRegistry::instance().visit(request.allocator, take)) return taken;
+    if (DeviceAllocatorRegistry::instance().visit(request.allocator, take)) return snapshot;
     return Status::invalid_argument(text("there is no allocator ", request.allocator));
   }
 

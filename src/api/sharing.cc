@@ -160,15 +160,16 @@ AddressRange AllocatorSharing::base_of(const Block* block) const {
 // Peers.
 
 void AllocatorSharing::enable_peer_access(Device& accessor) {
-  const DeviceProperties& own = engine_.device().properties();
-  const DeviceProperties& theirs = accessor.properties();
-  if (own.backend != theirs.backend) {
-    unwrap(Status::invalid_argument(text("a device of back end ", theirs.backend,
-                                         " cannot access memory of back end ", own.backend)));
+  const DeviceProperties& own_properties = engine_.device().properties();
+  const DeviceProperties& accessor_properties = accessor.properties();
+  if (own_properties.backend != accessor_properties.backend) {
+    unwrap(Status::invalid_argument(text("a device of back end ", accessor_properties.backend,
+                                         " cannot access memory of back end ",
+                                         own_properties.backend)));
   }
-  unwrap(accessor.enable_peer_access(own.index));
-  unwrap(engine_.add_accessor(theirs.index));
-  unwrap(impl_->imports.add_accessor(theirs.index));
+  unwrap(accessor.enable_peer_access(own_properties.index));
+  unwrap(engine_.add_accessor(accessor_properties.index));
+  unwrap(impl_->imports.add_accessor(accessor_properties.index));
 }
 
 // A plain copy requires access to both ends but is faster than a peer copy, which requires none.

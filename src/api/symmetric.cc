@@ -174,8 +174,8 @@ void Handle::post(int to, std::span<const std::byte> from, int64_t offset_bytes)
 
 namespace {
 
-// Returns the offset of the word in the buffer of rank `at`.
-Result<size_t> word_offset(const PeerHandle& peers, int at, const AtomicOp& op) {
+// Returns the offset of the word in the buffer of rank `target`.
+Result<size_t> word_offset(const PeerHandle& peers, int target, const AtomicOp& op) {
   const auto word_bytes = static_cast<size_t>(op.word_bytes);
   if (op.word_bytes != WordBytes::k4 && op.word_bytes != WordBytes::k8) {
     return Status::invalid_argument(text("a word of ", word_bytes, " bytes: expected 4 or 8"));
@@ -184,8 +184,8 @@ Result<size_t> word_offset(const PeerHandle& peers, int at, const AtomicOp& op) 
     return Status::invalid_argument(text("unknown atomic operation ", static_cast<int>(op.kind)));
   }
   const auto max_offset = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  Result<size_t> buffer_offset =
-      peers.offset_in_buffer(at, static_cast<int64_t>(std::min(op.offset, max_offset)), word_bytes);
+  Result<size_t> buffer_offset = peers.offset_in_buffer(
+      target, static_cast<int64_t>(std::min(op.offset, max_offset)), word_bytes);
   if (buffer_offset.ok() && !is_aligned(*buffer_offset, word_bytes)) {
     return Status::invalid_argument(text("a word of ", word_bytes, " bytes at offset ", op.offset,
                                          " of a handle at offset ", peers.offset(),
@@ -201,20 +201,21 @@ AtomicOp with_offset(AtomicOp op, uint64_t offset) {
 
 }  // namespace
 
-void Handle::post(int at, const AtomicOp& op) const {
+void Handle::post(int target, const AtomicOp& op) const {
   if (op.kind == AtomicKind::kSwap || op.kind == AtomicKind::kCompareAndSwap) {
     unwrap(Status::invalid_argument("a swap returns a value: use fetch"));
   }
-  const size_t buffer_offset = unwrap(word_offset(impl_->peers, at, op));
+  const size_t buffer_offset = unwrap(word_offset(impl_->peers, target, op));
   unwrap(impl_->group->state());
-  unwrap(impl_->group->operations->post(impl_->peers.peers(), at, with_offset(op, buffer_offset)));
+  unwrap(
+      impl_->group->operations->post(impl_->peers.peers(), target, with_offset(op, buffer_offset)));
 }
 
-uint64_t Handle::fetch(int at, const AtomicOp& op) const {
-  const size_t buffer_offset = unwrap(word_offset(impl_->peers, at, op));
+uint64_t Handle::fetch(int target, const AtomicOp& op) const {
+  const size_t buffer_offset = unwrap(word_offset(impl_->peers, target, op));
   unwrap(impl_->group->state());
-  return unwrap(
-      impl_->group->operations->fetch(impl_->peers.peers(), at, with_offset(op, buffer_offset)));
+  return unwrap(impl_->group->operations->fetch(impl_->peers.peers(), target,
+                                                with_offset(op, buffer_offset)));
 }
 
 // Checks the state first, because posts to a lost rank do not arrive.
@@ -276,9 +277,9 @@ void Handle::multimem_put(std::span<const std::byte> from, int64_t offset_bytes,
   unwrap(check_multicast(peers, "put to each rank"));
   const size_t buffer_offset =
       unwrap(impl_->peers.offset_in_buffer(rank(), offset_bytes, from.size()));
-  const std::byte* own = peers.buffer(rank()) + buffer_offset;
-  if (from.data() != own) {
-    unwrap(check_disjoint("from", from.data(), from.size(), 1, {own, from.size()}));
+  const std::byte* destination = peers.buffer(rank()) + buffer_offset;
+  if (from.data() != destination) {
+    unwrap(check_disjoint("from", from.data(), from.size(), 1, {destination, from.size()}));
   }
   unwrap(impl_->group->state());
   if (from.empty()) return;

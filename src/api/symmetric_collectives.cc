@@ -17,11 +17,12 @@ std::byte* out_pointer(const CollectiveOptions& options) {
 // Returns the handle's memory from the offset on. The collective checks that it is large enough.
 template <typename HandleImpl>
 SymmetricRange symmetric_range(const HandleImpl& impl, const CollectiveOptions& options) {
-  const int own = impl.group->options.rank;
-  const size_t at = unwrap(impl.peers.offset_in_buffer(own, options.offset_bytes, 0));
+  const int own_rank = impl.group->options.rank;
+  const size_t buffer_offset =
+      unwrap(impl.peers.offset_in_buffer(own_rank, options.offset_bytes, 0));
   return {.bases = impl.buffers,
           .buffer_bytes = impl.peers.end(),
-          .offset_bytes = static_cast<int64_t>(at),
+          .offset_bytes = static_cast<int64_t>(buffer_offset),
           .memory = impl.peers.memory_id(),
           .remote = impl.peers.peers().remote(),
           .remote_begin = impl.peers.peers().buffer_offset()};

@@ -80,25 +80,25 @@ Group Group::join(const Heap& heap, std::shared_ptr<Store> store, const GroupOpt
 Group Group::sub_group(const SubGroupOptions& options) const {
   const Impl& parent = *impl_;
   unwrap(parent.state());
-  GroupOptions own = parent.options;
-  own.name = options.name;
-  own.measure_thresholds = options.measure_thresholds;
-  own.timeout = options.timeout;
-  own.world_size = static_cast<int>(options.ranks.size());
-  own.rank = -1;
+  GroupOptions child = parent.options;
+  child.name = options.name;
+  child.measure_thresholds = options.measure_thresholds;
+  child.timeout = options.timeout;
+  child.world_size = static_cast<int>(options.ranks.size());
+  child.rank = -1;
   std::vector<uint64_t> members;
   for (const int rank : options.ranks) {
     unwrap(parent.communicator->rank_info().check_rank(rank));
-    if (rank == parent.options.rank) own.rank = static_cast<int>(members.size());
+    if (rank == parent.options.rank) child.rank = static_cast<int>(members.size());
     members.push_back(parent.communicator->member(rank));
   }
-  if (own.rank < 0) {
+  if (child.rank < 0) {
     unwrap(Status::invalid_argument(text("rank ", parent.options.rank, " of group ",
                                          parent.options.name, " is not in sub-group ", options.name,
                                          ": only its ranks may call sub_group")));
   }
   Heap heap(parent.heap);
-  return join_as(heap, parent.store, own, members);
+  return join_as(heap, parent.store, child, members);
 }
 
 Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const GroupOptions& options,

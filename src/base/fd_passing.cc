@@ -89,7 +89,7 @@ Status send_attached(int socket_fd, std::span<const uint8_t> bytes, std::span<co
 
 // Takes ownership of all descriptors of a message.
 std::vector<UniqueFd> take_descriptors(msghdr& message) {
-  std::vector<UniqueFd> taken;
+  std::vector<UniqueFd> descriptors;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
@@ -97,10 +97,10 @@ std::vector<UniqueFd> take_descriptors(msghdr& message) {
     for (size_t i = 0; i < count; ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-      taken.emplace_back(fd);
+      descriptors.emplace_back(fd);
     }
   }
-  return taken;
+  return descriptors;
 }
 
 }  // namespace
@@ -113,9 +113,9 @@ void UniqueFd::reset(int fd) {
 Result<UniqueFd> listen_abstract(std::string_view name, LocalSocketType kind) {
   Result<UniqueFd> made = new_socket(kind);
   if (!made.ok()) return made;
-  const AbstractAddress at = abstract_address(name);
-  const auto* address = reinterpret_cast<const sockaddr*>(&at.address);
-  if (::bind(made->get(), address, at.length) != 0) {
+  const AbstractAddress socket_address = abstract_address(name);
+  const auto* address = reinterpret_cast<const sockaddr*>(&socket_address.address);
+  if (::bind(made->get(), address, socket_address.length) != 0) {
     return system_fault("bind", text("cannot bind the local address ", name));
   }
   if (::listen(made->get(), SOMAXCONN) != 0) return system_fault("listen", "cannot listen");
@@ -130,9 +130,9 @@ Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::millisecon
   const int64_t limit_ms = std::max<int64_t>(1, timeout.count());
   const timeval limit{limit_ms / 1000, limit_ms % 1000 * 1000};
   ::setsockopt(made->get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-  const AbstractAddress at = abstract_address(name);
-  const auto* address = reinterpret_cast<const sockaddr*>(&at.address);
-  if (::connect(made->get(), address, at.length) != 0) {
+  const AbstractAddress socket_address = abstract_address(name);
+  const auto* address = reinterpret_cast<const sockaddr*>(&socket_address.address);
+  if (::connect(made->get(), address, socket_address.length) != 0) {
     return system_fault("connect", "no process listens at the handle's address");
   }
   return made;

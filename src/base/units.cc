@@ -23,7 +23,7 @@ Status not_a_size(std::string_view given) {
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
 // Returns the power of 1024 that the unit denotes; -1 if the unit is unknown.
-int power_of(std::string_view unit) {
+int unit_power(std::string_view unit) {
   if (unit.empty()) return 0;
   const char first = static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0])));
   if (first == 'B' && unit.size() == 1) return 0;
@@ -42,7 +42,7 @@ Result<size_t> parse_bytes(std::string_view given) {
   std::string_view unit = given.substr(digits.size());
   if (!unit.empty() && unit[0] == ' ') unit.remove_prefix(1);
 
-  const int power = power_of(unit);
+  const int power = unit_power(unit);
   const bool is_number = !digits.empty() && digits != "." &&
                          digits.find('.') == digits.rfind('.') && digits.size() <= 24;
   if (power < 0 || !is_number) return not_a_size(given);

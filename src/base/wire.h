@@ -59,9 +59,9 @@ class WireReader {
       remaining_ = {};
       return {};
     }
-    const std::string_view taken = remaining_.substr(0, bytes);
+    const std::string_view result = remaining_.substr(0, bytes);
     remaining_.remove_prefix(bytes);
-    return taken;
+    return result;
   }
   std::string_view text(size_t max_bytes) {
     const auto bytes = number<uint32_t>();

@@ -12,7 +12,7 @@
 namespace ashlar {
 namespace {
 
-std::chars_format format_of(DecimalForm form) {
+std::chars_format to_chars_format(DecimalForm form) {
   return form == DecimalForm::kPlain ? std::chars_format::fixed : std::chars_format::general;
 }
 
@@ -36,7 +36,8 @@ std::optional<double> parse_decimal(std::string_view word, DecimalForm form) {
   if (!starts_as_number(word)) return std::nullopt;
   double number = 0;
   const char* end = word.data() + word.size();
-  const std::from_chars_result read = std::from_chars(word.data(), end, number, format_of(form));
+  const std::from_chars_result read =
+      std::from_chars(word.data(), end, number, to_chars_format(form));
   if (read.ec == std::errc::invalid_argument || read.ptr != end) return std::nullopt;
   if (read.ec == std::errc{}) return number;
   return std::numeric_limits<double>::infinity();
@@ -45,7 +46,7 @@ std::optional<double> parse_decimal(std::string_view word, DecimalForm form) {
 std::string decimal_text(double number, DecimalForm form) {
   std::array<char, 64> digits{};
   const std::to_chars_result written =
-      std::to_chars(digits.data(), digits.data() + digits.size(), number, format_of(form));
+      std::to_chars(digits.data(), digits.data() + digits.size(), number, to_chars_format(form));
   ASHLAR_CHECK(written.ec == std::errc{});
   return std::string(digits.data(), written.ptr);
 }

@@ -26,7 +26,7 @@ using Roundup = std::vector<std::pair<std::string, int64_t>>;
 // Returns the key of a slot: its minimum size in MiB, "1", "2", "4" and so on.
 std::string roundup_key(size_t slot) { return std::to_string(uint64_t{1} << slot); }
 
-Roundup roundup_of(const AllocatorOptions& options) {
+Roundup roundup_table(const AllocatorOptions& options) {
   Roundup table;
   for (size_t slot = 0; slot < options.roundup_power2_divisions.size(); ++slot) {
     table.emplace_back(roundup_key(slot), options.roundup_power2_divisions[slot]);
@@ -68,7 +68,7 @@ void apply_setting(const std::string& name, const SettingValue& value, Allocator
 
 // Formats the options as text that always includes engine and compat, because a snapshot without
 // them is taken to be PyTorch's.
-std::string text_of(const AllocatorOptions& options) {
+std::string options_text(const AllocatorOptions& options) {
   std::string text;
   for (const OptionRow& row : allocator_option_table()) {
     const bool is_always_printed = row.name == "engine" || row.name == "compat";
@@ -88,7 +88,7 @@ SnapshotSettings settings_of(const AllocatorOptions& options) {
   // Not an initializer list, which would copy the values: if memory runs out during a copy,
   // libstdc++ 12 destroys a std::variant that was never constructed.
   SnapshotSettings settings;
-  settings.emplace_back(kOptionsText, text_of(options));
+  settings.emplace_back(kOptionsText, options_text(options));
   settings.emplace_back(kMaxSplit, max_split);
   settings.emplace_back(kGarbageCollection, options.garbage_collection_threshold);
   settings.emplace_back(kExpandableSegments, options.expandable_segments);
@@ -97,7 +97,7 @@ SnapshotSettings settings_of(const AllocatorOptions& options) {
   settings.emplace_back(kUnlock, options.unlock_during_device_allocate);
   settings.emplace_back(kHostRegister, options.pinned.use_host_register);
   settings.emplace_back(kStreamReuse, options.capture_stream_reuse);
-  settings.emplace_back(kRoundup, roundup_of(options));
+  settings.emplace_back(kRoundup, roundup_table(options));
   return settings;
 }
 

@@ -10,7 +10,7 @@
 namespace ashlar {
 namespace {
 
-uint64_t hash_of(const RawStack& stack) {
+uint64_t hash_stack(const RawStack& stack) {
   uint64_t hash = stack.provided_count;
   for (const uint64_t word : stack.words) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
@@ -30,7 +30,7 @@ uint32_t add_frame(SnapshotTables& tables, Frame frame, StackTable::SnapshotCach
 
 StackId StackTable::intern(const RawStack& stack) {
   if (stack.words.empty()) return {};
-  const uint64_t hash = hash_of(stack);
+  const uint64_t hash = hash_stack(stack);
   const auto find = [&]() ASHLAR_REQUIRES(mutex_) {
     const auto [first, last] = by_hash_.equal_range(hash);
     for (auto each = first; each != last; ++each) {

@@ -64,8 +64,8 @@ void collect(Team& team, const Transfer& transfer) {
   runtime.offset_of(transfer.source, bytes);
   PeGroup& pe_group = group_for(team);
   const std::vector<uint64_t> shares = pe_group.gather("shmem_collect", bytes);
-  const auto own = shares.begin() + team.rank();
-  const size_t begin = std::accumulate(shares.begin(), own, size_t{0});
+  const auto own_share = shares.begin() + team.rank();
+  const size_t begin = std::accumulate(shares.begin(), own_share, size_t{0});
   std::byte* to = static_cast<std::byte*>(transfer.dest) + begin;
   for (int step = 0; step < team.size(); ++step) {
     const int pe = team.world_pe((team.rank() + step) % team.size());

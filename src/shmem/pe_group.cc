@@ -28,11 +28,12 @@ PeGroup::PeGroup(symm::Heap& heap, symm::Group group, const symm::SymmetricBuffe
       scratch_handle_(group_.rendezvous(scratch_)) {}
 
 std::vector<PeGroup::Record> PeGroup::exchange(const CollectiveCall& call) {
-  Record own;
-  own.arguments = call.arguments;
+  Record own_record;
+  own_record.arguments = call.arguments;
   const std::string_view name = call.name;
-  std::copy_n(name.begin(), std::min(name.size(), own.name.size() - 1), own.name.begin());
-  const std::byte* gathered = gather_bytes(&own, sizeof(own));
+  std::copy_n(name.begin(), std::min(name.size(), own_record.name.size() - 1),
+              own_record.name.begin());
+  const std::byte* gathered = gather_bytes(&own_record, sizeof(own_record));
   std::vector<Record> all(static_cast<size_t>(world_size()));
   std::memcpy(all.data(), gathered, all.size() * sizeof(Record));
   return all;
@@ -69,8 +70,8 @@ std::vector<uint64_t> PeGroup::gather(const char* name, uint64_t number) {
   return numbers;
 }
 
-const std::byte* PeGroup::gather_bytes(const void* own, size_t bytes) {
-  scratch_handle_.all_gather(own, static_cast<int64_t>(bytes));
+const std::byte* PeGroup::gather_bytes(const void* own_data, size_t bytes) {
+  scratch_handle_.all_gather(own_data, static_cast<int64_t>(bytes));
   return scratch_.data();
 }
 

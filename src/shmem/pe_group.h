@@ -42,7 +42,7 @@ class PeGroup {
   std::vector<uint64_t> gather(const char* name, uint64_t number);
   // Returns the concatenation of all PEs' bytes, valid until the next collective.
   // REQUIRES: bytes <= kScratchBytesPerPe, and the same on all PEs.
-  const std::byte* gather_bytes(const void* own, size_t bytes);
+  const std::byte* gather_bytes(const void* own_data, size_t bytes);
 
  private:
   struct Record {

@@ -34,9 +34,9 @@ std::optional<size_t> RangeAllocator::allocate(size_t bytes, size_t alignment) {
     if (skipped > available || wanted > available - skipped) continue;
     const size_t behind = available - skipped - wanted;
     live_[offset] = {wanted, bytes};
-    const size_t at = begin;  // `begin` dangles after the erase
-    free_.erase(at);
-    if (skipped > 0) free_[at] = skipped;
+    const size_t free_begin = begin;  // `begin` dangles after the erase
+    free_.erase(free_begin);
+    if (skipped > 0) free_[free_begin] = skipped;
     if (behind > 0) free_[offset + wanted] = behind;
     return offset;
   }

@@ -53,7 +53,7 @@ void get(shmem_ctx_t context, void* dest, const void* source, Elements elements,
 void put_signal(shmem_ctx_t context, void* dest, const void* source, Elements elements,
                 const Signal& signal, int pe) {
   Runtime& runtime = Runtime::get();
-  const RemoteAddress at = runtime.resolve(context, signal.address, sizeof(uint64_t), pe);
+  const RemoteAddress signal_word = runtime.resolve(context, signal.address, sizeof(uint64_t), pe);
   if (signal.operation != SHMEM_SIGNAL_SET && signal.operation != SHMEM_SIGNAL_ADD) {
     throw_invalid_argument("sig_op ", signal.operation,
                            ": expected SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD");
@@ -61,9 +61,9 @@ void put_signal(shmem_ctx_t context, void* dest, const void* source, Elements el
   put(context, dest, source, elements, pe);
   runtime.fence();
   if (signal.operation == SHMEM_SIGNAL_ADD) {
-    runtime.post(at, {.operand = signal.value});
+    runtime.post(signal_word, {.operand = signal.value});
   } else {
-    runtime.fetch(at, {.kind = ashlar::symm::AtomicKind::kSwap, .operand = signal.value});
+    runtime.fetch(signal_word, {.kind = ashlar::symm::AtomicKind::kSwap, .operand = signal.value});
   }
 }
 

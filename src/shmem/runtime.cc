@@ -72,8 +72,8 @@ void load_word(void* to, std::byte* from) {
       std::atomic_ref<Word>(*reinterpret_cast<Word*>(from)).load(std::memory_order_relaxed);
   std::memcpy(to, &word, sizeof(word));
 }
-bool is_aligned_word(const std::byte* at, size_t bytes) {
-  return (bytes == 2 || bytes == 4 || bytes == 8) && reinterpret_cast<uintptr_t>(at) % bytes == 0;
+bool is_aligned_word(const std::byte* word, size_t bytes) {
+  return (bytes == 2 || bytes == 4 || bytes == 8) && reinterpret_cast<uintptr_t>(word) % bytes == 0;
 }
 
 void copy_to_peer(std::byte* to, const void* from, size_t bytes) {
@@ -223,9 +223,10 @@ RemoteAddress Runtime::resolve(shmem_ctx_t context, const void* address, size_t 
 }
 
 bool Runtime::is_symmetric(const void* address, size_t bytes) const {
-  const auto at = reinterpret_cast<uintptr_t>(address);
+  const auto start = reinterpret_cast<uintptr_t>(address);
   const auto begin = reinterpret_cast<uintptr_t>(memory_.data());
-  return at >= begin && at - begin <= memory_.bytes() && bytes <= memory_.bytes() - (at - begin);
+  return start >= begin && start - begin <= memory_.bytes() &&
+         bytes <= memory_.bytes() - (start - begin);
 }
 
 size_t Runtime::offset_of(const void* address, size_t bytes) const {

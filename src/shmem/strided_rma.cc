@@ -37,20 +37,20 @@ void strided_put(const RemotePe& to, Strided<void*> dest, Strided<const void*> s
   if (count == 0) return;
   strided_bytes(source.stride, count, element_bytes);
   const size_t bytes = strided_bytes(dest.stride, count, element_bytes);
-  const RemoteAddress at = to.runtime.resolve(to.context, dest.base, bytes, to.pe);
+  const RemoteAddress remote = to.runtime.resolve(to.context, dest.base, bytes, to.pe);
   const auto* from = static_cast<const std::byte*>(source.base);
   const size_t step = static_cast<size_t>(source.stride) * element_bytes;
-  if (dest.stride == 1 && at.direct == nullptr) {
+  if (dest.stride == 1 && remote.direct == nullptr) {
     std::vector<std::byte> packed(bytes);
     for (size_t each = 0; each < count; ++each) {
       std::memcpy(packed.data() + each * element_bytes, from + each * step, element_bytes);
     }
-    to.runtime.put(at, packed.data(), bytes);
+    to.runtime.put(remote, packed.data(), bytes);
     return;
   }
   for (size_t each = 0; each < count; ++each) {
     const size_t remote_offset = each * static_cast<size_t>(dest.stride) * element_bytes;
-    to.runtime.put(offset_by(at, remote_offset), from + each * step, element_bytes);
+    to.runtime.put(offset_by(remote, remote_offset), from + each * step, element_bytes);
   }
 }
 
@@ -59,12 +59,12 @@ void strided_get(const RemotePe& from, Strided<void*> dest, Strided<const void*>
   if (count == 0) return;
   strided_bytes(dest.stride, count, element_bytes);
   const size_t bytes = strided_bytes(source.stride, count, element_bytes);
-  const RemoteAddress at = from.runtime.resolve(from.context, source.base, bytes, from.pe);
+  const RemoteAddress remote = from.runtime.resolve(from.context, source.base, bytes, from.pe);
   auto* into = static_cast<std::byte*>(dest.base);
   const size_t step = static_cast<size_t>(dest.stride) * element_bytes;
-  if (source.stride == 1 && at.direct == nullptr) {
+  if (source.stride == 1 && remote.direct == nullptr) {
     std::vector<std::byte> packed(bytes);
-    from.runtime.get(packed.data(), at, bytes);
+    from.runtime.get(packed.data(), remote, bytes);
     for (size_t each = 0; each < count; ++each) {
       std::memcpy(into + each * step, packed.data() + each * element_bytes, element_bytes);
     }
@@ -72,7 +72,7 @@ void strided_get(const RemotePe& from, Strided<void*> dest, Strided<const void*>
   }
   for (size_t each = 0; each < count; ++each) {
     const size_t remote_offset = each * static_cast<size_t>(source.stride) * element_bytes;
-    from.runtime.get(into + each * step, offset_by(at, remote_offset), element_bytes);
+    from.runtime.get(into + each * step, offset_by(remote, remote_offset), element_bytes);
   }
 }
 

@@ -91,23 +91,24 @@ uint32_t served(uint64_t word) { return static_cast<uint32_t>(word); }
 void shmem_set_lock(long* lock) {
   c_call("shmem_set_lock", [&] {
     Runtime& runtime = Runtime::get();
-    const RemoteAddress at = lock_address(runtime, lock);
-    const uint32_t ticket = issued(runtime.fetch(at, {.operand = kOneTicket}));
-    runtime.wait([&] { return served(runtime.fetch(at, {})) == ticket; });
-    runtime.record_lock(at.offset);
+    const RemoteAddress lock_word = lock_address(runtime, lock);
+    const uint32_t ticket = issued(runtime.fetch(lock_word, {.operand = kOneTicket}));
+    runtime.wait([&] { return served(runtime.fetch(lock_word, {})) == ticket; });
+    runtime.record_lock(lock_word.offset);
   });
 }
 
 int shmem_test_lock(long* lock) {
   return c_call("shmem_test_lock", [&] {
     Runtime& runtime = Runtime::get();
-    const RemoteAddress at = lock_address(runtime, lock);
-    const uint64_t seen = runtime.fetch(at, {});
+    const RemoteAddress lock_word = lock_address(runtime, lock);
+    const uint64_t seen = runtime.fetch(lock_word, {});
     if (issued(seen) != served(seen)) return 1;
     const uint64_t found = runtime.fetch(
-        at, {.kind = AtomicKind::kCompareAndSwap, .operand = seen + kOneTicket, .expected = seen});
+        lock_word,
+        {.kind = AtomicKind::kCompareAndSwap, .operand = seen + kOneTicket, .expected = seen});
     if (found != seen) return 1;
-    runtime.record_lock(at.offset);
+    runtime.record_lock(lock_word.offset);
     return 0;
   });
 }
@@ -115,12 +116,12 @@ int shmem_test_lock(long* lock) {
 void shmem_clear_lock(long* lock) {
   c_call("shmem_clear_lock", [&] {
     Runtime& runtime = Runtime::get();
-    const RemoteAddress at = lock_address(runtime, lock);
-    if (!runtime.erase_lock(at.offset))
+    const RemoteAddress lock_word = lock_address(runtime, lock);
+    if (!runtime.erase_lock(lock_word.offset))
       throw_invalid_argument("this PE does not hold the lock at ", lock);
     runtime.quiet();
     // Only the holder changes the lower half, which must not overflow into the upper half.
-    const bool is_full = served(runtime.fetch(at, {})) == UINT32_MAX;
-    runtime.fetch(at, {.operand = is_full ? 1 - kOneTicket : 1});
+    const bool is_full = served(runtime.fetch(lock_word, {})) == UINT32_MAX;
+    runtime.fetch(lock_word, {.operand = is_full ? 1 - kOneTicket : 1});
   });
 }

@@ -67,8 +67,8 @@ std::vector<int> pes_of(const Team& parent, const StridedPes& wanted) {
 
 // Adds a team if `pes` contains this PE; otherwise returns SHMEM_TEAM_INVALID.
 shmem_team_t add_team(Teams& teams, Team& parent, std::vector<int> pes, int child) {
-  const int own = teams.world().rank();
-  if (std::find(pes.begin(), pes.end(), own) == pes.end()) return SHMEM_TEAM_INVALID;
+  const int own_pe = teams.world().rank();
+  if (std::find(pes.begin(), pes.end(), own_pe) == pes.end()) return SHMEM_TEAM_INVALID;
   return teams.add(parent, std::move(pes), child);
 }
 

@@ -114,9 +114,9 @@ ashlar_status ashlar_snapshot(ashlar_allocator* allocator, ashlar_format format,
       unwrap(Status::invalid_argument(
           "format is neither ASHLAR_FORMAT_PICKLE nor ASHLAR_FORMAT_JSON"));
     }
-    const Snapshot taken = allocator->allocator.snapshot();
+    const Snapshot state = allocator->allocator.snapshot();
     StringSink sink;
-    unwrap(is_json ? write_snapshot_json(taken, sink) : write_snapshot_pickle(taken, sink));
+    unwrap(is_json ? write_snapshot_json(state, sink) : write_snapshot_pickle(state, sink));
     *snapshot = make_bytes(std::move(sink.text));
   });
 }
