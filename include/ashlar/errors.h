@@ -25,7 +25,7 @@
 
 namespace ashlar {
 
-// kOutOfMemory. The device is out of memory even after trimming caches. what() is the full report.
+// kOutOfMemory. Not enough memory, even after trimming caches. what() is Status::message().
 class ASHLAR_EXPORT OutOfMemory : public std::bad_alloc {
  public:
   explicit OutOfMemory(Status status)

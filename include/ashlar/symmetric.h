@@ -52,8 +52,9 @@ struct GroupOptions {
   std::string name = "world";  // ranks join the group of this name; no slashes
   std::string job = "job";     // separates jobs that share a store; no slashes
   int channel_count = 32;      // for barriers and signals
-  // Measures at join which all-reduce algorithm is faster for which size. If false, the one-shot
-  // algorithm is used up to `one_shot_bytes`. Same on all ranks.
+  // Measures at join which all-reduce algorithm is faster for which size, if the group uses host
+  // memory on one machine. Without a measurement, the one-shot algorithm is used up to
+  // `one_shot_bytes`. Same on all ranks.
   bool measure_thresholds = true;
   size_t one_shot_bytes = size_t{64} * 1024;
   bool may_share_device = false;  // allow several ranks on one device; same on all ranks

@@ -58,8 +58,8 @@ struct AllocateOptions {
 // shared memory.
 class ASHLAR_EXPORT Heap {
  public:
-  // Throws InvalidArgument if the back end does not exist, another one is in use, or the device
-  // cannot share memory.
+  // Throws InvalidArgument if an option is out of range, the back end does not exist, another one
+  // is in use, or the device cannot share memory.
   explicit Heap(const HeapOptions& options = {});
 
   // Allocates this rank's buffer, aligned to 128 bytes. Not collective. The signal pad in front of

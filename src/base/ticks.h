@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Timestamps from the processor's counter: a few nanoseconds to read, converted to calendar time
-// only on output. Accurate to about a microsecond over hours.
+// only on output.
 #pragma once
 
 #include <chrono>

@@ -190,8 +190,8 @@ ASHLAR_C_API ashlar_status ashlar_allocate(ashlar_allocator* allocator, size_t b
 // allocated.
 ASHLAR_C_API ashlar_status ashlar_free(ashlar_allocator* allocator, void* memory) ASHLAR_C_NOEXCEPT;
 // Declares that work on another stream uses the memory: after the free, the memory is not reused
-// before the work queued on that stream at that time is done. Not needed for the stream of the
-// allocation.
+// before the work that is queued on that stream at the time of the free is done. Not needed for the
+// stream of the allocation.
 ASHLAR_C_API ashlar_status ashlar_record_stream(ashlar_allocator* allocator, void* memory,
                                                 ashlar_stream stream) ASHLAR_C_NOEXCEPT;
 // Like ashlar_record_stream, for a stream of another device.

@@ -21,7 +21,7 @@ extern "C" {
 // default stream). Returns null if out of memory; Ashlar then reclaims memory and may try again.
 typedef void* (*ashlar_plugin_alloc)(size_t bytes, int device, void* stream);
 // Frees memory; the other arguments are those of the allocation. Work on the stream may still use
-// the memory, but no work on other streams.
+// the memory; work on other streams only if record_stream was called for them.
 typedef void (*ashlar_plugin_free)(void* memory, size_t bytes, int device, void* stream);
 
 // Incremented if a field changes its meaning. New fields are appended, which `struct_size` reveals.
@@ -37,7 +37,8 @@ struct ashlar_plugin_hooks {
   uint32_t abi_version;  // ASHLAR_PLUGIN_ABI_VERSION
   uint32_t struct_size;  // sizeof(struct ashlar_plugin_hooks) when the plug-in was compiled
 
-  // Called before all other functions on the device, once per allocator that uses the plug-in.
+  // Called before all other functions on the device, once for each allocator or pool source that
+  // uses the plug-in.
   void (*init)(int device);
   // Releases cached memory. Called when the user trims an allocator and when memory is short.
   void (*reset)(void);
