@@ -43,8 +43,8 @@ struct Options {
   size_t granularity_bytes = size_t{2} << 20;  // a power of two, from 64 KiB
   Backing backing = Backing::kMemory;
   // If set, execution is deterministic: work runs only inside device calls, on the calling thread,
-  // in an order determined by the seed, and the clock advances only by modelled work. REQUIRES: the
-  // program calls the machine from one thread at a time.
+  // in an order determined by the seed, and the default clock advances only by modelled work and
+  // injected delays. REQUIRES: the program calls the machine from one thread at a time.
   std::optional<uint64_t> seed{};
   // Measures the time between events, and waits for injected delays. Null: a SteadyClock, or a
   // ManualClock if `seed` is set. Must outlive the machine.

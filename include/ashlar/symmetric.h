@@ -13,10 +13,9 @@
 //
 // Collective functions must be called by all ranks of the group in the same order. If a timeout
 // expires, they throw TimeoutError with the ranks that were missing. If a rank dies, its group
-// fails: every blocked and every later operation throws PeerError with the same message. A
-// suspended rank receives the PeerError when it resumes, after completing at most one barrier that
-// its peers had already entered. Invalid arguments throw InvalidArgument before any memory is
-// accessed.
+// fails: blocked and later operations throw PeerError with the same message. A suspended rank
+// receives the PeerError when it resumes, after completing at most one barrier that its peers had
+// already entered. Invalid arguments throw InvalidArgument before any memory is accessed.
 // See docs/how-to/symmetric_groups.md.
 #pragma once
 
@@ -52,9 +51,8 @@ struct GroupOptions {
   std::string name = "world";  // ranks join the group of this name; no slashes
   std::string job = "job";     // separates jobs that share a store; no slashes
   int channel_count = 32;      // for barriers and signals
-  // Measures at join which all-reduce algorithm is faster for which size, if the group uses host
-  // memory on one machine. Without a measurement, the one-shot algorithm is used up to
-  // `one_shot_bytes`. Same on all ranks.
+  // Measures at join up to which size the one-shot all-reduce is faster; only for host memory on
+  // one machine. Otherwise, `one_shot_bytes` is that size. Same on all ranks.
   bool measure_thresholds = true;
   size_t one_shot_bytes = size_t{64} * 1024;
   bool may_share_device = false;  // allow several ranks on one device; same on all ranks
@@ -259,8 +257,7 @@ class ASHLAR_EXPORT Handle {
   void quiet() const;
 
   // Stores words in a rank's memory. One-sided, optionally queued in a stream of the heap's device.
-  // Involves no other rank. Queued stores run even if the group fails afterwards, like a user
-  // kernel.
+  // Involves no other rank. Queued stores run even if the group fails afterwards.
   // A rank that reads one of the words with acquire semantics also sees what the stream, or the
   // caller, wrote before. On another machine, it sees only what the caller wrote to its memory.
   void store_words(int to, const WordFill& fill, std::optional<StreamId> stream = {}) const;

@@ -2,7 +2,7 @@
 //
 // The OpenSHMEM runtime of this process, from shmem_init to shmem_finalize: the PEs, the symmetric
 // heap, teams, contexts and locks. The C functions in *_api.cc are thin wrappers around it. Thread
-// safe.
+// safe, except that collective calls must not run concurrently.
 #pragma once
 
 #include <memory>

@@ -8,7 +8,8 @@
 //   - Errors: OpenSHMEM has few error codes. Any other error, including an unsupported request,
 //     prints one line to standard error and terminates all PEs as shmem_global_exit(1) does.
 //
-// Thread safe, regardless of the level requested from shmem_init_thread.
+// Thread safe, regardless of the level requested from shmem_init_thread. As OpenSHMEM requires,
+// collective calls on one team must not run concurrently in several threads of a PE.
 #pragma once
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
 // OpenSHMEM prescribes the names and the shape of the macros.
