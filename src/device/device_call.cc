@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists the names of the functions of `Device`.
+// Lists the names of the device calls, in the order of DeviceCall.
 #include "ashlar/device_call.h"
 
 #include <algorithm>

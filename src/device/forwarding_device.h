@@ -15,8 +15,8 @@ namespace ashlar {
 
 class ForwardingDevice : public Device {
  public:
-  // `device` outlives this object. The constructor does not call it, because the first call on a
-  // device initializes it.
+  // `device` outlives this object. The constructor does not call it, because the first call may
+  // initialize the device.
   explicit ForwardingDevice(Device& device) : device_(device) {}
 
   const DeviceProperties& properties() const override { return device_.properties(); }

@@ -17,7 +17,7 @@ const DeviceProperties& PresentedDevice::properties() const {
 }
 
 // When this class rejects a call, it clears the device's error (own_index_of). An error of the
-// device is therefore newer than last_error_.
+// device is therefore newer than last_error_, unless the device is lost.
 Status PresentedDevice::last_error() {
   const Status failed = device().last_error();
   return failed.ok() ? last_error_.peek() : failed;

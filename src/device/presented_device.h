@@ -24,8 +24,8 @@ struct Presentation {
 
 class PresentedDevice final : public ForwardingDevice {
  public:
-  // `device` outlives this object. The constructor does not call it, because the first call on a
-  // device initializes it.
+  // `device` outlives this object. The constructor does not call it, because the first call may
+  // initialize the device.
   PresentedDevice(Device& device, DeviceIndex own_index, const Presentation& presentation)
       : ForwardingDevice(device), own_index_(own_index), presentation_(presentation) {}
 
@@ -43,12 +43,13 @@ class PresentedDevice final : public ForwardingDevice {
  private:
   bool is_in_own_set(DeviceIndex peer) const;
   // Returns the index of the peer in this vendor's set. kUnsupported: another vendor's device.
-  // kInvalidArgument: no such device. Records a failure in last_error_.
+  // kInvalidArgument: no such device. Records a failure in last_error_, and clears the error of
+  // `device`.
   Result<DeviceIndex> own_index_of(DeviceIndex peer);
 
   const DeviceIndex own_index_;
   const Presentation presentation_;
-  LastError last_error_;  // errors of calls that this class rejected
+  LastError last_error_;  // errors of calls that this class rejects
   mutable std::once_flag properties_once_;
   mutable DeviceProperties properties_;  // set on first use
 };

@@ -52,7 +52,7 @@ class Registry {
 
   // All back ends, in the order sim, cuda, hip.
   const std::vector<Backend>& backends() const { return backends_; }
-  // Returns the back end with that name; null if this build has none.
+  // Returns the back end with that name; null if there is none.
   const Backend* find(std::string_view name) const;
   // Returns the devices of all back ends, in the order of backends().
   std::vector<Device*> devices() const;

@@ -13,8 +13,8 @@ inline Result<CaptureState> capture_state(const DeviceStream& use) {
   return use.device->capture_state(use.stream);
 }
 
-// Waits for the stream's queued work. If the stream was destroyed, waits for the whole device: only
-// this covers work that the stream still has.
+// Waits for the stream's queued work. If the stream has been destroyed, waits for the whole device,
+// which includes the stream's unfinished work.
 inline Status wait_for(const DeviceStream& use) {
   Status waited = use.device->synchronize_stream(use.stream);
   return waited.is(StatusKind::kInvalidArgument) ? use.device->synchronize_device() : waited;

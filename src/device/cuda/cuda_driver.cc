@@ -54,7 +54,8 @@ gpu::DriverResult CudaDriver::device_count(int& count) {
 }
 
 gpu::DriverResult CudaDriver::query_device(int device, gpu::DeviceInfo& info) {
-  // The handle equals the ordinal in all drivers so far, but that is not guaranteed.
+  // Asks the driver for the handle. Other functions pass the ordinal instead, which equals the
+  // handle in all drivers so far.
   int handle = 0;
   if (const gpu::DriverResult got = cuda_api_.device_get(&handle, device); !got.ok()) return got;
   if (const gpu::DriverResult got = VendorDriver::query_device(handle, info); !got.ok()) return got;
@@ -182,8 +183,8 @@ gpu::DriverResult CudaDriver::unload_kernels(gpu::Handle kernels) {
 }
 
 // Since CUDA 12.2, a kernel is loaded lazily at its first launch, which may synchronize the device.
-// That would deadlock if a running kernel of Ashlar waited for the new kernel, so the kernel is
-// loaded here.
+// That would deadlock if a running kernel of Ashlar waited for the new kernel. The kernel is
+// therefore loaded here, if the driver has cuFuncLoad (since CUDA 12.4).
 gpu::DriverResult CudaDriver::find_kernel(gpu::Handle kernels, const char* name,
                                           gpu::Handle& kernel) {
   Kernel found = nullptr;

@@ -125,7 +125,8 @@ class CudaDriver final : public gpu::VendorDriver {
 
   const CudaApi cuda_api_;
   const Result<Nvml> monitor_;
-  // The primary context of each device. Set by retain_context, before any other call on the device.
+  // The primary context of each device. Set by retain_context, before any call that uses the
+  // context.
   std::vector<Context> contexts_;
 };
 

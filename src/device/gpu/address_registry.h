@@ -56,8 +56,8 @@ class AddressRegistry {
   Status check_free(AddressRange range, DeviceIndex owner) const;
   void add_mapping(AddressRange range, ExtentId extent, DeviceIndex owner);
   bool is_mapped(ExtentId extent) const;
-  // kInvalidArgument: the range does not consist of whole mapped extents of the owner without a
-  // hole.
+  // kInvalidArgument: the range has gaps, covers only part of an extent, or includes memory that is
+  // not a mapped extent of the owner.
   Status check_whole_extents(AddressRange range, DeviceIndex owner) const;
   // REQUIRES, for both: check_whole_extents(range, owner).ok().
   void set_access(AddressRange range, DeviceIndex accessor, Access access);
@@ -67,11 +67,11 @@ class AddressRegistry {
 
   void set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled);
   // Describes the memory at an address. The kind is kUnknown if the address is reserved but not
-  // mapped. Empty if the address is not in the registry.
+  // mapped. No value if the address is not in the registry.
   std::optional<AddressDescription> describe(DeviceAddress at) const;
-  // Checks that `accessor` has `wanted` access to the range. kInvalidArgument: it has not, for part
-  // of the range. Empty: the start of the range is not in the registry, so other code in the
-  // process may have allocated it.
+  // Checks that `accessor` has `wanted` access to the range. kInvalidArgument: the range is empty
+  // or overflows, or `accessor` lacks this access to part of it. No value: the start of the range
+  // is not in the registry, so other code in the process may have allocated it.
   std::optional<Status> check(DeviceIndex accessor, AddressRange range, Access wanted) const;
 
  private:

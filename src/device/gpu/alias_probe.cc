@@ -28,7 +28,7 @@ class AliasProbe {
   enum class StoreMethod { kHostCopy, kFill, kDeviceCopy };
   static constexpr int kMappingCount = 2;
 
-  // Each function returns its failed driver call, or success.
+  // A returned DriverResult is the first failed driver call, or success.
   DriverResult prepare();
   DriverResult map(int mapping);
   // Stores a new pattern through the mapping `through`, and loads it through the other mapping.
@@ -37,8 +37,8 @@ class AliasProbe {
   DriverResult store_pattern(StoreMethod store, DeviceAddress to);
   DriverResult load(StoreMethod store, DeviceAddress from);
 
-  // Sets `expected_` to different words at each position and for each transfer, so that misplaced
-  // and stale data is found. For a fill, all bytes are equal.
+  // Sets `expected_` to a pattern that differs between transfers, so that stale data is found. For
+  // a fill, all bytes are equal; otherwise all words differ, so that misplaced data is found too.
   void make_pattern(StoreMethod store);
   size_t count_wrong_bytes() const;
   DeviceAddress address(int mapping) const {
@@ -57,7 +57,7 @@ class AliasProbe {
   DeviceAddress addresses_;  // two granules, one for each mapping
   int mapped_count_ = 0;
   uint32_t transfer_count_ = 0;
-  std::vector<uint64_t> expected_;  // 64-bit words are faster to compare than bytes
+  std::vector<uint64_t> expected_;  // 64-bit words are faster to generate than bytes
   std::vector<uint64_t> loaded_;
 };
 
@@ -162,8 +162,8 @@ DriverResult AliasProbe::store_pattern(StoreMethod store, DeviceAddress to) {
   return staged.ok() ? driver_.copy(to, scratch_, bytes_, *stream_) : staged;
 }
 
-// If the store was a device copy, the load is a device copy too. Clears `scratch_` first: it still
-// has the pattern from the store, which would hide a failed load.
+// If the store was a device copy, the load is a device copy to `scratch_`. Clears `scratch_` first:
+// it still has the pattern from the store, which would hide a failed load.
 DriverResult AliasProbe::load(StoreMethod store, DeviceAddress from) {
   if (store == StoreMethod::kDeviceCopy) {
     const DriverResult cleared = driver_.fill(scratch_, 0, bytes_, *stream_);

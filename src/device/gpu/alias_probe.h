@@ -15,9 +15,9 @@ struct AliasProbeResult {
   bool can_alias = false;
   // One line that begins with the result:
   //   works: ...       every byte stored through one mapping was loaded through the other
-  //   refused: ...     the driver rejected the second mapping, or access through it; has its error
+  //   refused: ...     the driver rejected the second mapping or a transfer; ends with its error
   //   incoherent: ...  the driver accepted both mappings, but stores were lost or misplaced
-  //   not probed: ...  the probe could not run, because the device is full for example
+  //   not probed: ...  the driver rejected an earlier call, because the device is full for example
   std::string report;
 };
 

@@ -59,7 +59,7 @@ bool can_share_allocations(Driver& driver) {
   return is_shared;
 }
 
-// Returns true also for a full device: running out of memory proves that the call is supported.
+// Also returns true if the device is full: a driver that runs out of memory supports the call.
 bool can_create_extents(Driver& driver, const Driver::CreateRequest& request) {
   const ProbeExtent extent(driver, request);
   return extent.created().ok() || extent.created().code == kOutOfMemory;

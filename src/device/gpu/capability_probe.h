@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Determines what a device can do by trying each feature once. Driver attributes do not suffice:
-// drivers advertise fabric handles even if the service that they need does not run, and file
-// descriptors that some virtual machines refuse. HIP has no attribute for mapping an extent twice.
+// Determines which of the features in `Capabilities` a device supports by trying them. Driver
+// attributes do not suffice: drivers advertise fabric handles even if the IMEX service, which they
+// need, is not running, and file descriptors that some virtual machines refuse. HIP has no
+// attribute for mapping an extent twice.
 #pragma once
 
 #include <string>
@@ -20,8 +21,9 @@ struct Capabilities {
   bool can_share_allocations = false;
 };
 
-// Allocates at most three granules at a time and always releases them. Takes some milliseconds.
-// REQUIRES: the thread is in the device's context, and its capture mode is kRelaxed.
+// Allocates at most two granules of memory at a time, and releases everything that it allocates.
+// Takes some milliseconds. REQUIRES: the thread is in the device's context, and its capture mode is
+// kRelaxed.
 Capabilities probe_capabilities(Driver& driver, int device, const DeviceInfo& info);
 
 }  // namespace ashlar::gpu

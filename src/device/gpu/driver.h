@@ -3,9 +3,9 @@
 // The driver calls that GpuDevice makes, under vendor-neutral names. vendor_driver.h implements the
 // calls that CUDA and HIP share.
 //
-// A thin layer: implementations pass arguments and results through unchanged. Streams, events,
-// graphs and nodes are the driver's handles, as integers. Thread safe, like the drivers. Unless
-// documented otherwise, a call requires that the thread has entered a device's context.
+// A thin layer: implementations convert arguments and results, but do not check arguments. Streams,
+// events, graphs and nodes are the driver's handles, as integers. Thread safe, like the drivers.
+// Unless documented otherwise, a call requires that the thread has entered a device's context.
 #pragma once
 
 #include <array>
@@ -21,8 +21,9 @@
 
 namespace ashlar::gpu {
 
-// The result of a driver call: `code` is 0 or the driver's error code, `call` the name of the
-// driver's function, a string literal.
+// The result of a driver call: `code` is 0 or the driver's error code. `call` is a string literal:
+// the name of the driver's function, or a description of the call if the vendor has no such
+// function.
 struct DriverResult {
   const char* call = "";
   int code = 0;
@@ -82,7 +83,7 @@ class Driver {
   // Returns the driver's text for an error code: "CUDA_ERROR_INVALID_VALUE: invalid argument".
   virtual std::string error_text(int code) const = 0;
 
-  // --- devices; these need no current context
+  // --- devices; only greatest_priority and memory_stats need a current context
 
   virtual DriverResult device_count(int& count) = 0;
   virtual DriverResult query_device(int device, DeviceInfo& info) = 0;
@@ -144,19 +145,20 @@ class Driver {
     bool export_fd = false;
     bool export_fabric = false;
   };
-  // The granularity of sizes and addresses.
+  // Queries the granularity of object sizes, bound memory and mapped addresses.
   virtual DriverResult multicast_granularity(const MulticastRequest& request, size_t& bytes) = 0;
   virtual DriverResult create_multicast(const MulticastRequest& request, Handle& object) = 0;
   virtual DriverResult add_to_multicast(Handle object, int device) = 0;
-  // Binds the first `bytes` of the extent at the start of the object.
+  // Binds the first `bytes` of the extent to the object, at offset 0.
   virtual DriverResult bind_multicast(Handle object, Handle extent, size_t bytes) = 0;
   virtual DriverResult unbind_multicast(Handle object, int device, size_t bytes) = 0;
 
   // --- peers
 
   virtual DriverResult can_access_peer(int device, int peer, bool& can_access) = 0;
-  // REQUIRES: the peer's context is retained. enable fails with kPeerAccessAlreadyEnabled if access
-  // is enabled, disable with kPeerAccessNotEnabled if it is not.
+  // REQUIRES, for both: the peer's context is retained. enable_peer_access fails with
+  // kPeerAccessAlreadyEnabled if access is enabled, disable_peer_access with kPeerAccessNotEnabled
+  // if it is not.
   virtual DriverResult enable_peer_access(int peer) = 0;
   virtual DriverResult disable_peer_access(int peer) = 0;
 
@@ -203,10 +205,11 @@ class Driver {
 
   // --- kernels
 
-  // `image` is in the format of the vendor's compiler, which contains the size of the image.
+  // `image` has the format of the vendor's compiler. The format includes the size of the image.
   virtual DriverResult load_kernels(const void* image, Handle& kernels) = 0;
   virtual DriverResult unload_kernels(Handle kernels) = 0;
-  // Also loads the kernel, which the driver might otherwise do at its first launch.
+  // Also loads the kernel, if the driver has a function for this. Otherwise, the driver may load
+  // the kernel at its first launch.
   virtual DriverResult find_kernel(Handle kernels, const char* name, Handle& kernel) = 0;
   struct LaunchRequest {
     Handle kernel = 0;
@@ -243,8 +246,8 @@ class Driver {
   virtual DriverResult destroy_graph(Handle graph) = 0;
 };
 
-// Opens the devices of a driver. kUnsupported: the driver cannot be initialized; the message has
-// its reason.
+// Opens the devices of a driver. kUnsupported: the driver could not be initialized, or a query of a
+// device failed; the message has the driver's reason.
 Result<std::unique_ptr<DeviceSet>> open_devices(std::unique_ptr<Driver> driver);
 
 }  // namespace ashlar::gpu

@@ -3,8 +3,9 @@
 // The part of the binary interface that the CUDA driver and the HIP runtime share, declared here so
 // that Ashlar builds without the vendors' headers and one binary supports all CUDA drivers
 // from 11.4 and ROCm from 6.0. HIP uses CUDA's structures and constants; cuda/cuda_driver.h and
-// hip/hip_driver.h declare the differences. Type names are NVIDIA's without the prefix.
-// tests/unit/device/cuda_abi_test.cc compares the declarations with NVIDIA's header, if installed.
+// hip/hip_driver.h declare the differences. The names of structures are NVIDIA's without the
+// prefix. tests/unit/device/cuda_abi_test.cc compares the declarations with NVIDIA's header, if
+// installed.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,8 @@
 
 namespace ashlar::gpu::abi {
 
-// Addresses and handles are integers in CUDA and pointers in HIP. The supported platforms pass both
-// in the same way.
+// Addresses and handles of extents are integers in CUDA and pointers in HIP. The supported
+// platforms pass both in the same way.
 using Pointer = unsigned long long;    // CUdeviceptr, hipDeviceptr_t
 using MemHandle = unsigned long long;  // CUmemGenericAllocationHandle
 static_assert(sizeof(Pointer) == sizeof(void*));
@@ -135,7 +136,7 @@ struct DeviceApi {
   Function<int*, int, int> can_access_peer;
 };
 
-// Device memory that stays at one address.
+// Plain device memory, and queries of memory and addresses.
 struct MemoryApi {
   Function<size_t*, size_t*> get_info;
   Function<Pointer*, size_t> alloc;
@@ -158,7 +159,8 @@ struct HostMemoryApi {
   Function<void*> unregister_range;
 };
 
-// Address ranges, physical memory and mappings. Not loaded if the driver does not support them.
+// Address ranges, physical memory and mappings. Not loaded if the HIP runtime does not have these
+// functions.
 struct VirtualMemoryApi {
   Function<size_t*, const MemAllocationProp*, int> get_allocation_granularity;
   Function<Pointer*, size_t, size_t, Pointer, unsigned long long> address_reserve;

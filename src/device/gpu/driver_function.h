@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Driver functions that are looked up by name after the driver's library was loaded.
+// Driver functions that are looked up by name in the driver's library at run time.
 #pragma once
 
 #include <initializer_list>
@@ -48,7 +48,7 @@ class DriverFunction<const char*(Arguments...)> {
   const char* (*function_)(Arguments...) = nullptr;
 };
 
-// Loads functions from one library and records the missing ones.
+// Loads functions from one library and records which required ones are missing.
 class FunctionLoader {
  public:
   // `library` outlives the loader. Ignores names that do not start with `prefix`: they belong to
@@ -61,7 +61,8 @@ class FunctionLoader {
     after_failure_ = function.function_;
   }
 
-  // Loads the function under the first of `names` that the library has. Names are string literals.
+  // Loads the function under the first of `names` that the library has, if any. Names are string
+  // literals.
   template <typename Signature>
   void optional(DriverFunction<Signature>& function, std::initializer_list<const char*> names) {
     for (const char* name : names) {

@@ -52,7 +52,7 @@ Status GpuDevice::ensure_open() const {
   return open_status_;
 }
 
-// Runs in relaxed capture mode, so that it does not invalidate captures of other threads.
+// Probes in relaxed capture mode, so that it does not invalidate captures in progress.
 Status GpuDevice::initialize() {
   if (Status used = to_status(driver().retain_context(ordinal())); !used.ok()) return used;
   is_open_ = true;
@@ -97,7 +97,8 @@ void GpuDevice::lose(const Status& reason) {
 // --- identity
 
 const DeviceProperties& GpuDevice::properties() const {
-  // If initialization fails, most properties are unset, and each call returns the failure.
+  // If initialization fails, the probed properties may be unset, and device calls return the
+  // failure.
   (void)ensure_open();
   return properties_;
 }

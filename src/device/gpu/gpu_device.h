@@ -6,9 +6,9 @@
 // translates error codes (driver_errors.h). docs/internals/gpu_devices.md gives the reasons.
 //
 // The device uses the process's primary context, shared with the vendor's runtime and other
-// libraries, and makes it current for the duration of each call. The first call, which may be
-// properties(), retains the context. The constructor does not, because a context takes time and
-// memory.
+// libraries, and makes it current for the duration of each call. The context is retained on first
+// use, which may be a call of properties(). The constructor does not retain it, because a context
+// takes time and memory.
 //
 // gpu_device.cc implements initialization, plain and pinned memory, the stream-ordered pool and
 // kernels; gpu_memory.cc virtual memory, sharing and peers; gpu_work.cc streams, events, work and
@@ -129,8 +129,8 @@ class GpuDevice final : public Device {
 
   // --- Ashlar's own kernels
 
-  // Load, find and launch kernels. kUnsupported: there are none for this vendor. `image` outlives
-  // the loaded kernels.
+  // Load, unload, find and launch kernels. kUnsupported: Ashlar has no kernels for this vendor.
+  // `image` outlives the loaded kernels.
   Result<Handle> load_kernels(const void* image);
   Status unload_kernels(Handle kernels);
   Result<Handle> find_kernel(Handle kernels, const char* name);
@@ -206,17 +206,18 @@ class GpuDevice final : public Device {
   BackendState& backend_;
   const DeviceInfo info_;
   mutable std::once_flag open_once_;
-  // Written by initialize(), constant afterwards.
+  // Written by the constructor and the first ensure_open(), constant afterwards.
   DeviceProperties properties_;
   Status open_status_;
   bool is_open_ = false;
 
   LastError last_error_;
-  std::atomic<bool> is_lost_{false};  // stored with release after lost_, loaded with acquire
+  std::atomic<bool> is_lost_{false};  // stored with release after lost_
   GraphRegistry graphs_;
   StreamRegistry streams_;
 
-  // Held during driver calls that change mappings, so that the checks before them stay valid.
+  // Held from the checks of map, set_access, unmap and free_addresses until their driver calls have
+  // finished, so that the checks stay valid.
   Mutex mapping_mutex_;
 
   mutable Mutex mutex_;
@@ -225,7 +226,8 @@ class GpuDevice final : public Device {
   Handle pool_ ASHLAR_GUARDED_BY(mutex_) = 0;  // created on first use
 };
 
-// Makes a device's context current for the calling thread, and restores the previous one.
+// Makes a device's context current for the calling thread, and restores the previous context when
+// destroyed.
 class ContextGuard {
  public:
   ContextGuard(Driver& driver, int device)

@@ -16,8 +16,9 @@ namespace {
 
 Status no_virtual_memory() { return Status::unsupported("this device has no virtual memory"); }
 
-// Converts the status of a failed import. Drivers report an invalid handle with various errors, so
-// every error except kOutOfMemory and kDeviceLost becomes kInvalidArgument.
+// Converts the status of a failed import of a descriptor or an allocation. Drivers report an
+// invalid handle with various errors, so every error except kOutOfMemory and kDeviceLost becomes
+// kInvalidArgument.
 Status invalid_handle_status(Status failed) {
   if (failed.is(StatusKind::kOutOfMemory) || failed.is(StatusKind::kDeviceLost)) return failed;
   return Status::invalid_argument(text("not a handle of exported memory: ", failed.message()));
@@ -53,7 +54,8 @@ Result<DeviceAddress> GpuDevice::reserve(size_t bytes, const ReserveOptions& opt
 }
 
 // Reserves addresses that contain an aligned range of `bytes`. If the driver rejects the hint,
-// retries without it. If the driver does not honour the alignment, reserves more addresses.
+// retries without it. If the driver does not honour an alignment above the granularity, reserves
+// more addresses.
 Result<AddressRange> GpuDevice::reserve_range(size_t bytes, size_t alignment_bytes,
                                               DeviceAddress hint) {
   DeviceAddress at;
@@ -192,7 +194,7 @@ Status GpuDevice::set_access(AddressRange range, DeviceIndex accessor, Access ac
       }
     }
     Status set = to_status(driver().set_access(range, accessor_ordinal, access));
-    // The range was checked above, so the driver rejects the kind of access.
+    // If the driver rejects an argument, it can only be kRead: the range was checked above.
     if (set.is(StatusKind::kInvalidArgument) && access == Access::kRead) {
       return Status::unsupported(set.message());
     }
@@ -291,7 +293,7 @@ Result<ExtentId> GpuDevice::add_imported(ExtentRecord imported) {
 }
 
 // Returns whether the extent has this size. Drivers do not report the size of an imported extent,
-// but map an extent only as a whole.
+// but map an extent only as a whole. Also returns false if no addresses can be reserved.
 bool GpuDevice::maps_with_size(Handle extent, size_t bytes) {
   DeviceAddress at;
   if (!driver().reserve({bytes, 0, {}}, at).ok()) return false;

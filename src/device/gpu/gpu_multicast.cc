@@ -7,7 +7,8 @@
 
 namespace ashlar::gpu {
 
-// Does not record a last error, because this is not a function of `Device`.
+// Records no last error, unlike the functions that call the driver: missing multicast is not a
+// failure.
 Status GpuMulticast::availability() const {
   if (Status usable = device_.ensure_open(); !usable.ok()) return usable;
   if (!device_.info_.multicast_unavailable_reason.empty())
@@ -16,8 +17,8 @@ Status GpuMulticast::availability() const {
   return Status::unsupported("this device has no virtual memory, which multicast needs");
 }
 
-// The granularity does not seem to depend on the request. Queries it for the smallest object and
-// one handle type, because some drivers reject a request with both handle types.
+// The granularity does not seem to depend on the request. Queries it for the smallest object and at
+// most one handle type, because some drivers reject a request with both handle types.
 Result<size_t> GpuMulticast::granularity() {
   return device_.call([&]() -> Result<size_t> {
     Driver::MulticastRequest request;

@@ -25,7 +25,7 @@ class GpuMulticast {
   Result<Handle> import_fd(int fd);
   Result<Handle> import_fabric(const FabricHandle& handle);
   Status add_device(Handle object);
-  // Binds a whole extent of the device at the start of the object. Like `map`, blocks in the driver
+  // Binds a whole extent of the device to the object, at offset 0. Like `map`, blocks in the driver
   // until all devices have been added.
   Status bind(Handle object, ExtentId extent);
   Status unbind(Handle object, size_t bytes);

@@ -266,7 +266,8 @@ Status GpuDevice::call_host_in_capture(StreamId stream, Handle graph,
 
 // --- capture
 
-// While a stream captures, a driver may refuse to query the default stream, which never captures.
+// While a stream captures, a driver may refuse to query the default stream. Because the default
+// stream never captures, this counts as kNone.
 Result<CaptureInfo> GpuDevice::capture_info(StreamId stream) {
   CaptureInfo info;
   const DriverResult queried = driver().capture_info(stream, info);

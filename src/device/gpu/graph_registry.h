@@ -2,7 +2,7 @@
 //
 // The graphs captured on one device, and the nodes that the driver has reported. GpuDevice looks up
 // ids here before it calls the driver, which may crash on an invalid handle. Ids are the driver's
-// handles, so that programs can pass graphs and nodes that they captured themselves. Thread safe.
+// handles, so that programs can also pass them to the driver's own functions. Thread safe.
 #pragma once
 
 #include <memory>
@@ -24,10 +24,11 @@ struct CapturedGraph {
 class GraphRegistry {
  public:
   // Records `info`, which the driver returned for the stream. If the stream is now in another
-  // capture than before, or in none, removes the nodes of the previous capture: the program may
-  // have ended it with the driver's own functions, so that remove_nodes was not called.
+  // capture than before, or in none, removes the nodes of the previous capture, unless its graph
+  // was added: the program may have ended that capture with the driver's own functions, so that
+  // remove_nodes was not called.
   void update_capture(StreamId stream, const CaptureInfo& info);
-  // Adds nodes that belong to the same graph as `sibling`.
+  // Adds nodes that belong to the same graph as `sibling`. Does nothing if `sibling` is unknown.
   void add_nodes(NodeId sibling, const std::vector<NodeId>& nodes);
   // kInvalidArgument: `node` is not a known node of an existing graph.
   Status check_node(NodeId node) const;

@@ -26,8 +26,9 @@ class StreamRegistry {
   // Marks a stream as destroyed. Returns false if it is unknown or already retired.
   bool retire(StreamId stream);
   bool is_retired(StreamId stream) const;
-  // Makes the oldest retired stream of that priority live again and returns it, if it is idle.
-  // Calls `is_idle` without a lock.
+  // Checks one retired stream of that priority. If the stream is idle, makes it live again and
+  // returns it; otherwise, later calls check the other streams first. Calls `is_idle` without a
+  // lock.
   std::optional<StreamId> reuse_retired(int priority, const std::function<bool(StreamId)>& is_idle);
   std::vector<StreamId> retired() const;
 
@@ -35,9 +36,10 @@ class StreamRegistry {
   mutable Mutex mutex_;
   std::unordered_map<StreamId, int> priorities_ ASHLAR_GUARDED_BY(mutex_);  // of live streams
   std::unordered_set<StreamId> retired_ ASHLAR_GUARDED_BY(mutex_);
-  // The streams of `retired_` that no reuse_retired call is checking, oldest first.
+  // The streams of `retired_` that no reuse_retired call is checking, in the order in which they
+  // will be checked.
   std::map<int, std::deque<StreamId>> by_priority_ ASHLAR_GUARDED_BY(mutex_);
-  // Whether a stream was ever retired. Lets most calls skip the lock.
+  // Whether a stream was ever retired. If not, is_retired skips the lock.
   std::atomic<bool> any_retired_{false};
 };
 

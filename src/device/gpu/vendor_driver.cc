@@ -73,8 +73,8 @@ DriverResult VendorDriver::granularity(int device, size_t& bytes) const {
   return api_.vmm.get_allocation_granularity(&bytes, &request, abi::kGranularityMinimum);
 }
 
-// Driver priorities are negative: 0 is the default and, for example, -5 the most urgent. Ashlar
-// does not use priorities that are less urgent than the default.
+// In drivers, lower priorities are more urgent: 0 is the default and, for example, -5 the most
+// urgent. Ashlar does not use priorities that are less urgent than the default.
 DriverResult VendorDriver::greatest_priority(int& priority) {
   int least = 0;
   int greatest = 0;
@@ -202,7 +202,8 @@ DriverResult VendorDriver::export_fd(Handle extent, int& fd) {
   return api_.vmm.export_to_shareable_handle(&fd, extent, abi::kHandlePosixFd, 0);
 }
 
-// The driver expects the descriptor itself in place of the pointer.
+// The driver expects the descriptor itself in place of the pointer. HipDriver overrides this for
+// older runtimes.
 DriverResult VendorDriver::import_fd(int fd, Handle& extent) {
   return import_handle(reinterpret_cast<void*>(static_cast<uintptr_t>(fd)), abi::kHandlePosixFd,
                        extent);

@@ -61,7 +61,7 @@ class VendorDriver : public Driver {
   DriverResult export_fabric(Handle extent, FabricHandle& handle) override;
   DriverResult import_fabric(const FabricHandle& handle, Handle& extent) override;
 
-  // The multicast functions return kNotSupported.
+  // The multicast functions return kNotSupported. CudaDriver overrides them.
   DriverResult multicast_granularity(const MulticastRequest& request, size_t& bytes) override;
   DriverResult create_multicast(const MulticastRequest& request, Handle& object) override;
   DriverResult add_to_multicast(Handle object, int device) override;
@@ -95,7 +95,7 @@ class VendorDriver : public Driver {
   DriverResult fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) override;
   DriverResult call_host(StreamId stream, void (*function)(void*), void* argument) override;
 
-  // The kernel functions return kNotSupported.
+  // The kernel functions return kNotSupported. CudaDriver overrides them.
   DriverResult load_kernels(const void* image, Handle& kernels) override;
   DriverResult unload_kernels(Handle kernels) override;
   DriverResult find_kernel(Handle kernels, const char* name, Handle& kernel) override;
@@ -124,7 +124,7 @@ class VendorDriver : public Driver {
 
  protected:
   const abi::DriverApi& api() const { return api_; }
-  // Returns "NAME: text" from the driver's error strings, which may be null.
+  // Returns "NAME: text" from the driver's error strings, either of which may be null.
   static std::string format_error(int code, const char* name, const char* explained);
   bool has_attribute(int device, int attribute) const;
   DriverResult granularity(int device, size_t& bytes) const;

@@ -15,7 +15,7 @@ Result<HipApi> load_api(const DriverLibrary& library) {
   loader.require(api.get_error_string, "hipGetErrorString");
   loader.require(api.get_last_error, "hipGetLastError");
   // The runtime keeps each thread's last error for hipGetLastError. Ashlar's failures must not
-  // surface in other code, so this call clears them.
+  // surface in other code, so hipGetLastError is called after each failure, which clears it.
   loader.call_after_failures(api.get_last_error);
   loader.require(api.runtime_get_version, "hipRuntimeGetVersion");
   loader.require(api.get_device, "hipGetDevice");
@@ -24,7 +24,7 @@ Result<HipApi> load_api(const DriverLibrary& library) {
   loader.require(api.device_disable_peer_access, "hipDeviceDisablePeerAccess");
   loader.require(api.memcpy_peer_async, "hipMemcpyPeerAsync");
   load_api(loader, api.shared);
-  // Either all virtual memory functions are present, or the runtime does not support them.
+  // If the runtime has this virtual memory function, it must have the others too.
   if (library.find("hipMemImportFromShareableHandle") != nullptr) {
     load_virtual_memory(loader, api.shared);
   }

@@ -17,8 +17,8 @@ namespace {
 // pointer.
 constexpr uint64_t kFirstSyntheticAddress = uint64_t{1} << 50;
 constexpr uint64_t kEndSyntheticAddress = uint64_t{1} << 62;
-// Allocations lie below the synthetic reservations and above user space, so that they do not
-// overlap addresses that a replayed process recorded.
+// Addresses from the driver model lie below the synthetic addresses and above user space, so that
+// they do not overlap addresses that a replayed process recorded.
 constexpr uint64_t kFirstAllocationAddress = uint64_t{1} << 48;
 
 int protection_for(Access access) {

@@ -7,7 +7,7 @@
 // device addresses; it is never accessible, so that a host dereference always faults. Extents are
 // mapped in the second half, the shadow, through which device work reads and writes:
 //   shadow address == device address + shadow_distance.
-// An inaccessible granule follows each half, so that an access beyond its end faults.
+// Each half ends with an inaccessible granule, so that an access beyond the reserved bytes faults.
 //
 // Invariants:  mappings do not overlap, and each lies inside one reservation;
 //              the mapping of an allocation fills its reservation;
@@ -35,7 +35,7 @@
 namespace ashlar::sim {
 
 // The function that created a mapping: Device::map, allocate, open_allocation or allocate_async.
-// Only the function that undoes it may remove the mapping.
+// `unmap` removes only mappings of kind kMapped, and `free` only those of the given kind.
 enum class MappingKind { kMapped, kAllocation, kOpened, kPool };
 
 class AddressSpace {
@@ -77,11 +77,12 @@ class AddressSpace {
   using AddressPolicy = std::function<DeviceAddress(size_t bytes)>;
   void set_address_policy(DeviceIndex owner, AddressPolicy choose);
 
-  // --- queries and transfers; they check the access rights of `accessor`
+  // --- queries and transfers; those with an accessor check its access rights
 
   AddressDescription describe(DeviceAddress at) const;
   bool is_reserved(DeviceAddress at) const;
-  // kInvalidArgument: part of the range is not mapped, or `wanted` access is not granted.
+  // kInvalidArgument: the range is empty or not inside one reservation, or part of it is not mapped
+  // or not accessible with `wanted` access.
   Status check(DeviceIndex accessor, AddressRange range, Access wanted) const;
   // Returns a host pointer to the range in the shadow; null with Backing::kBookkeeping.
   Result<void*> shadow(DeviceIndex accessor, AddressRange range, Access wanted) const;
@@ -114,7 +115,7 @@ class AddressSpace {
     MappingKind kind = MappingKind::kMapped;
     std::vector<Access> grants;  // indexed by device; unused by allocations
     int protection = 0;          // current protection of the shadow
-    bool in_shadow = false;      // mapped in the shadow; true once access was granted
+    bool in_shadow = false;      // mapped in the shadow, since access was first set
   };
   using Reservations = std::map<DeviceAddress, Reservation>;
   using Mappings = std::map<DeviceAddress, Mapping>;
@@ -137,8 +138,8 @@ class AddressSpace {
       ASHLAR_REQUIRES_SHARED(mutex_);
   char* shadow_of(DeviceAddress at) const ASHLAR_REQUIRES_SHARED(mutex_);
 
-  // Whether the mapping `right` continues the previous mapping: adjacent in addresses and in the
-  // file, and with the same protection.
+  // Whether the mapping `right` continues the previous mapping: adjacent to it in the reservation
+  // and in the file, and with the same protection.
   bool continues_previous_locked(Mappings::const_iterator right) const
       ASHLAR_REQUIRES_SHARED(mutex_);
   Mappings::iterator insert_locked(DeviceAddress at, Mapping mapping) ASHLAR_REQUIRES(mutex_);
@@ -155,7 +156,7 @@ class AddressSpace {
   Status sync_shadow_run_locked(DeviceAddress at, size_t bytes, const Mapping& first)
       ASHLAR_REQUIRES(mutex_);
   Status too_many_mappings() const;
-  // Returns the number of runs that start in the range or directly after it.
+  // Returns how many of the mappings in the range and the next mapping after it start a run.
   size_t count_runs_locked(AddressRange range) const ASHLAR_REQUIRES_SHARED(mutex_);
   void unmap_shadow_locked(AddressRange range) ASHLAR_REQUIRES(mutex_);
 

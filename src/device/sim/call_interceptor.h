@@ -21,7 +21,7 @@ class CallInterceptor {
   // Called at the beginning of each device call. If the result is not ok, the call must fail with
   // it.
   Status enter(DeviceCall call);
-  // Adds the modelled cost of a successful call.
+  // Counts a successful call and adds its modelled cost.
   void charge(DeviceCall call, const CallSize& size);
 
   bool is_lost() const { return lost_.load(std::memory_order_acquire); }

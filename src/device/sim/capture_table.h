@@ -48,7 +48,8 @@ class CaptureTable {
   // Makes the stream's next node depend on the event. A stream that is not capturing joins the
   // event's capture.
   Status join(const SimStream& stream, const CapturedEvent& mark);
-  // Invalidates the stream's capture because it would wait for work outside the capture.
+  // Invalidates the stream's capture and returns the error of a stream that would wait for work
+  // outside its capture.
   Status reject_outside_work(const SimStream& stream);
 
   // --- checks: a call that is not allowed during a capture fails with kInvalidArgument and
@@ -60,6 +61,8 @@ class CaptureTable {
   Status check_query(const SimEvent& event, std::string_view call);
   // Checks a call that may block, under the modes of all captures and of the calling thread.
   Status check_unsafe_call(std::string_view call);
+
+  // --- graphs
 
   Result<std::shared_ptr<const SimGraph>> find_graph(DeviceIndex device, GraphId id) const;
   Status destroy_graph(DeviceIndex device, GraphId id);
@@ -86,8 +89,9 @@ class CaptureTable {
   const Capture* find_locked(const SimStream& stream) const ASHLAR_REQUIRES(mutex_);
   static Status check_can_end(const Capture& capture);
 
-  // Lets programs that never capture skip the lock. Relaxed suffices: a program that depends on a
-  // capture of another thread must synchronize with its beginning anyway.
+  // Lets calls skip the lock while no capture is in progress. Relaxed suffices: a program that
+  // depends on a capture of another thread must synchronize with the beginning of the capture
+  // anyway.
   std::atomic<size_t> active_count_{0};
 
   mutable Mutex mutex_;

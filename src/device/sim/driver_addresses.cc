@@ -43,7 +43,7 @@ void DriverAddresses::free(uint64_t at) {
   }
 }
 
-// --- state
+// --- queries
 
 uint64_t DriverAddresses::next_address(size_t bytes) const {
   if (bytes == 0) return 0;

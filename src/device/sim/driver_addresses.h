@@ -57,7 +57,8 @@ class DriverAddresses {
   // Marks the range as allocated. REQUIRES: a hole contains the range.
   void allocate_in_hole(const Range& range);
   // Adds an empty chunk that is never released. It counts as newer than the newest chunk with space
-  // for `bytes`, or as the oldest if there is none. REQUIRES: !overlaps_chunk(range).
+  // for `bytes`, or as older than every chunk from allocate() if there is none. REQUIRES:
+  // !overlaps_chunk(range).
   void add_chunk(const Range& range, size_t bytes);
   // Adds the range to the gaps, or removes it from them. REQUIRES: !overlaps_chunk(range).
   void open_gap(Range range);

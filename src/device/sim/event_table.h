@@ -30,7 +30,8 @@ struct SimEvent {
 class EventTable {
  public:
   EventId create(DeviceIndex device, const EventOptions& options);
-  // All functions below return kInvalidArgument if there is no such event, or not on `device`.
+  // All functions below return kInvalidArgument if there is no such event, or if it does not belong
+  // to a given `device`.
   Status destroy(DeviceIndex device, EventId id);
   Result<SimEvent> find(EventId id) const;
   Result<SimEvent> find(DeviceIndex device, EventId id) const;

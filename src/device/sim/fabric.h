@@ -3,8 +3,8 @@
 // 64-byte handles for memory of another process, which implement fabric handles and shared
 // allocations. A handle contains the name of the exporter's abstract socket and a secret. An
 // importer sends the secret and receives the memory's file descriptor. This needs neither ptrace
-// rights nor files. A handle becomes invalid when the exporter exits; memory already imported stays
-// valid.
+// rights nor named files. A handle becomes invalid when the exporter exits or releases the memory;
+// memory already imported stays mapped.
 //
 // The first export creates the socket and its server thread. The server accepts only processes of
 // the same user. Thread safe.
@@ -33,12 +33,12 @@ class Fabric {
   explicit Fabric(std::chrono::milliseconds timeout) : timeout_(timeout) {}
   ~Fabric();
 
-  // Returns a handle that is valid while the extent exists. Exporting it again returns the same
-  // handle.
+  // Returns a handle that is valid while the extent exists. Exporting the extent again as the same
+  // kind returns the same handle.
   Result<HandleBytes> export_extent(const std::shared_ptr<Extent>& extent, HandleKind kind);
   // Returns an extent over the exporter's memory; in the exporting process, the same extent.
-  // kInvalidArgument: not a handle of that kind. kDeviceFault: the exporter has exited or has
-  // released the memory.
+  // kInvalidArgument: not a handle of that kind, or the exporter belongs to another user.
+  // kDeviceFault: the exporter has exited or has released the memory.
   Result<std::shared_ptr<Extent>> import_extent(const HandleBytes& handle, HandleKind kind);
 
  private:
@@ -61,7 +61,7 @@ class Fabric {
   std::map<Secret, Export> exports_ ASHLAR_GUARDED_BY(mutex_);
   std::map<std::pair<const Extent*, HandleKind>, Secret> secrets_ ASHLAR_GUARDED_BY(mutex_);
   size_t sweep_threshold_ ASHLAR_GUARDED_BY(mutex_) = 64;  // removes expired exports above this
-  Secret name_ ASHLAR_GUARDED_BY(mutex_){};                // of the exporter's socket
+  Secret name_ ASHLAR_GUARDED_BY(mutex_){};                // of this process's socket
   UniqueFd listening_ ASHLAR_GUARDED_BY(mutex_);
   UniqueFd stop_ ASHLAR_GUARDED_BY(mutex_);  // becomes readable when the server thread must end
   std::thread server_ ASHLAR_GUARDED_BY(mutex_);

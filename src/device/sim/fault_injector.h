@@ -34,8 +34,8 @@ class FaultInjector {
     FaultRule rule;
     uint64_t match_count = 0;  // calls that matched so far
   };
-  // Copies the first rule that applies to `picked`. Returns false if none does. Counts the call in
-  // all rules that match it, also in those after the picked rule.
+  // Copies the first rule that applies to the call into `picked`. Returns false if there is none.
+  // Counts the call in all rules that match it, also in those after the picked rule.
   bool pick(DeviceCall call, DeviceIndex device, FaultRule& picked);
   void hang();
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A SIGSEGV handler that reports host accesses to simulated device memory. It only reads atomics
-// and writes to standard error, then passes the signal to the previous handler. No other code in
-// the library prints, and this code prints only if explain_host_access was called.
+// A SIGSEGV handler that reports host accesses to simulated device memory. The handler makes only
+// async-signal-safe calls: it writes to standard error, then passes the signal to the previous
+// handler. No other code in the library prints, and this code prints only if explain_host_access
+// was called.
 #include "device/sim/host_access.h"
 
 #include <unistd.h>

@@ -8,10 +8,12 @@
 
 namespace ashlar::sim {
 
+inline constexpr size_t kNoWatch = SIZE_MAX;
+
 // Registers a range and returns an id for unwatch_host_access. Returns kNoWatch if the table of
 // 4,096 ranges is full. Thread safe.
-inline constexpr size_t kNoWatch = SIZE_MAX;
 size_t watch_host_access(AddressRange range);
+// Removes the range. Does nothing for kNoWatch. Thread safe.
 void unwatch_host_access(size_t watch);
 
 }  // namespace ashlar::sim

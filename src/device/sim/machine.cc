@@ -44,8 +44,9 @@ Status check(const Options& options) {
   return {};
 }
 
-// Returns how many mappings a machine may have. Each takes one kernel entry and leaves at most one
-// gap, which takes another entry. kReservedMappings are left for other code in the process.
+// Returns how many mappings a machine may have, at least kMinMappings. Each takes one kernel entry
+// and leaves at most one gap, which takes another entry. If the limit permits, kReservedMappings
+// entries are left for other code in the process.
 size_t max_host_mappings() {
   constexpr size_t kReservedMappings = 8192;
   constexpr size_t kMinMappings = 1024;
@@ -136,8 +137,8 @@ Machine::Machine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Machine::~Machine() {
   if (impl_->process != ::getpid()) {
-    // In a forked child. It does not have the machine's threads, and shares its files with the
-    // parent.
+    // A forked child must not destroy the machine: it does not have the machine's threads, and
+    // shares the machine's files with its parent.
     (void)impl_.release();
     return;
   }

@@ -2,11 +2,11 @@
 //
 // The physical memory of one simulated device: extents within a capacity.
 //
-// Extents that stay in the process are ranges of one sparse memfd. Offsets only increase and are
-// never reused, so that extents created one after the other are adjacent in the file (the kernel
-// then merges their mappings) and the file does not fragment. Releasing an extent punches a hole.
-// An exportable extent has a memfd of its own instead: the kernel then counts its users across
-// processes. docs/internals/sim_device.md has the reasons.
+// Extents that are not exportable, such as plain allocations, are ranges of one sparse memfd.
+// Offsets only increase and are never reused, so that extents created one after the other are
+// adjacent in the file (the kernel then merges their mappings) and the file does not fragment.
+// Releasing an extent punches a hole. An exportable extent has a memfd of its own instead: the
+// kernel then counts its users across processes. docs/internals/sim_device.md has the reasons.
 //
 // Thread safe. `address_space.h` maps extents.
 #pragma once
@@ -57,14 +57,15 @@ class PhysicalMemory {
  public:
   static Result<std::unique_ptr<PhysicalMemory>> create(const Options& options);
 
-  // Creates an extent. kOutOfMemory: less than `bytes` is free.
+  // Creates an extent. kOutOfMemory: less than `bytes` is free, or the device's file has no offsets
+  // left.
   Result<std::shared_ptr<Extent>> create_extent(size_t bytes, const CreateOptions& export_options);
 
-  // Imports another process's exportable extent, whose file is `fd`. Duplicates the descriptor.
-  // Uses no capacity. kInvalidArgument: not a writable file of a simulated device, or not of that
-  // size.
+  // Imports an exportable extent, whose file is `fd`. Duplicates the descriptor. Uses no capacity.
+  // kInvalidArgument: not a writable file of a simulated device, or not of that size.
   static Result<std::shared_ptr<Extent>> import_extent(int fd, size_t bytes);
-  // Imports a range of another process's device file. kInvalidArgument: as for import_extent.
+  // Imports a range of another process's device file. kInvalidArgument: not such a file, or the
+  // range is not whole pages inside it.
   static Result<std::shared_ptr<Extent>> import_range(int fd, uint64_t offset, size_t bytes);
 
   size_t capacity_bytes() const { return capacity_bytes_; }

@@ -20,8 +20,8 @@ class SimPinnedMemory {
   Status check_allocated(const void* memory, DeviceIndex device) const;
   // Frees memory from allocate and returns its size.
   Result<size_t> free(void* memory, DeviceIndex device);
-  // Add and remove memory that the user registered. kInvalidArgument: part of the memory to add is
-  // pinned already, or the memory to remove is not registered.
+  // Add and remove memory that the user registered. kInvalidArgument: the memory to add is null,
+  // empty or partly pinned already, or the memory to remove is not the start of registered memory.
   Status add(void* memory, size_t bytes, DeviceIndex device);
   Status remove(void* memory, DeviceIndex device);
 

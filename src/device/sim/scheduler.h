@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the work of a seeded machine without threads: tasks run inside device calls, one at a time,
-// and the seed determines which stream runs next. The same calls from one thread give the same
-// interleaving. Thread safe, but calls from several threads are not reproducible.
+// Runs the work of a seeded machine without threads: tasks run inside device calls and
+// Machine::step, and the seed determines which stream runs next. The same calls from one thread
+// give the same interleaving. Thread safe, but calls from several threads are not reproducible.
 #pragma once
 
 #include <condition_variable>
@@ -28,10 +28,10 @@ class Scheduler {
 
   // Runs one task of a randomly chosen ready stream. Returns false if no stream is ready.
   bool step();
-  // Runs a random number of tasks, 0 to 2.
+  // Runs up to 2 tasks; the number is random.
   void run_random_tasks();
-  // Runs tasks until `awaited` is done. kDeviceFault: no task can run, so `awaited` would never be
-  // done.
+  // Runs tasks until `awaited` is done. If no task can run, resumes the streams that are paused
+  // until waited for. kDeviceFault: still no task can run, so `awaited` would never be done.
   Status run_until(const Completion& awaited);
 
  private:

@@ -17,7 +17,8 @@
 namespace ashlar::sim {
 namespace {
 
-// Plain allocations are rounded up to this size. Real drivers pack small allocations instead.
+// The size of a plain allocation is rounded up to a multiple of this. Real drivers pack small
+// allocations instead.
 constexpr size_t kAllocationGranularity = 64 * kKiB;
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One simulated device. Implements `Device` on the tables of the machine (machine_impl.h). Every
-// call goes through a CallInterceptor, which injects faults, reports a lost device and counts
-// modelled cost.
+// DeviceCall goes through a CallInterceptor, which injects faults, fails calls on a lost device and
+// adds up modelled cost.
 //
 // sim_device.cc implements memory and sharing; sim_device_work.cc implements streams, events, work
 // and capture. Thread safe.
@@ -34,7 +34,7 @@ class SimDevice final : public Device {
   // Returns a host pointer through which kernels of this device access `range`. kUnsupported: the
   // machine has Backing::kBookkeeping.
   Result<void*> view(AddressRange range, Access access);
-  // Whether the machine has a seed, so that work advances only inside device calls.
+  // Whether the machine has a seed, so that work runs only inside device calls and Machine::step.
   bool runs_in_calls() const { return machine_.options.seed.has_value(); }
 
   const DeviceProperties& properties() const override { return properties_; }
@@ -110,9 +110,9 @@ class SimDevice final : public Device {
   Status destroy_graph(GraphId graph) override;
 
  private:
-  // Makes one device call: injects faults, runs `body(size)`, which sets the quantities that
-  // determine the cost, adds the cost, and records a failure as the thread's last error. With a
-  // seed, then runs up to two tasks.
+  // Makes one device call: injects faults and runs `body(size)`, which sets the quantities that
+  // determine the cost. Adds the cost of a successful call, and records a failure as the thread's
+  // last error. With a seed, then runs up to two tasks.
   template <typename Body>
   auto call(DeviceCall kind, const Body& body) -> decltype(body(std::declval<CallSize&>()));
 

@@ -10,8 +10,8 @@
 namespace ashlar::sim {
 namespace {
 
-// Runs `work` and turns an exception into a status. Work is user code and runs on a worker thread,
-// where an exception would terminate the process.
+// Runs `work` and turns an exception into a status. Work may be user code, and usually runs on a
+// worker thread, where an exception would terminate the process.
 Status run_guarded(const std::function<Status()>& work) {
   try {
     return work();

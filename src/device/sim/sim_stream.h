@@ -58,7 +58,7 @@ struct Task {
 
 class SimStream {
  public:
-  // `scheduler` is null if streams have worker threads. Both references outlive the stream.
+  // `scheduler` is null if streams have worker threads. `clock` and `scheduler` outlive the stream.
   SimStream(DeviceIndex device, int priority, Clock& clock, Scheduler* scheduler);
   // Drops queued tasks and waits for the running task.
   ~SimStream();
@@ -86,7 +86,7 @@ class SimStream {
   void drop();
   // Drops queued tasks, and tasks that are pushed later. The worker ends after the running task.
   void stop();
-  // Waits for the worker to end. REQUIRES: stopped; not called from the worker itself.
+  // Waits for the worker to end. REQUIRES: stop() was called; the caller is not the worker itself.
   void join();
 
   // Whether the first task could start now. For the scheduler.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The streams of a machine, keyed by device and id, including destroyed streams that still have
-// work. Thread safe.
+// The streams of a machine, found by device and id, and destroyed streams that may still have work.
+// Thread safe.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,7 @@ class StreamTable {
   Result<std::shared_ptr<SimStream>> find(DeviceIndex device, StreamId id) const;
   // Lets queued work finish. kInvalidArgument: as for find, or the default stream.
   Status destroy(DeviceIndex device, StreamId id);
-  // Includes the default stream and destroyed streams that still have work.
+  // Includes the default stream and destroyed streams that may still have work.
   std::vector<std::shared_ptr<SimStream>> streams_of(DeviceIndex device) const;
 
   // Blocks until `awaited` is done; with a seed, runs work until then. kDeviceFault: with a seed,
