@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# The names that `from ashlar import *` imports. Excludes names that would shadow built-in names or
-# PyTorch's.
+# The names that `from ashlar import *` imports. Excludes `TimeoutError`, which would shadow the
+# built-in, `torch`, which would shadow PyTorch's module, and the generic `Error` and `errors`.
 __all__ = [
     "Allocator", "Array", "Buffer", "Causes", "Device", "DeviceError", "Diff", "Event", "FileError",
     "FormatError", "HostAllocator", "HostBuffer", "HostStats", "HostView", "Leaks", "Machine",
@@ -47,7 +47,7 @@ _MODULES = {
                     "ashlar._display"),
 }
 
-# In a checkout, the extension module is in the build folder.
+# In a checkout with a release build, the extension module is in the build folder.
 _BUILT = pathlib.Path(__file__).resolve().parents[2] / "build" / "release" / "python" / "ashlar"
 if _BUILT.is_dir() and str(_BUILT) not in __path__:
     __path__.append(str(_BUILT))

@@ -127,7 +127,7 @@ class Peaks(Dict[str, Any]):
 
 
 class Leaks(Dict[str, Any]):
-    """Stacks whose live bytes keep growing."""
+    """Groups of allocations whose live bytes keep growing."""
 
     def _repr_html_(self) -> str:
         rows = [(self._group_text(leak), format_difference(leak["growth_bytes"]),

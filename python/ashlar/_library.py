@@ -14,10 +14,10 @@ from ashlar.errors import (DeviceError, Error, FormatError, OutOfMemoryError, Pe
 AshlarError = Error  # an older name, kept for compatibility
 
 NAME = "libashlar_torch.so"
-C_VERSION_MAJOR = 1  # the version of the C header that this file was written for
+C_VERSION_MAJOR = 1  # the major version of the C header that this file was written for
 
 STATUS_OK = 0
-# The exception for each ashlar_status. Every other status becomes an Error.
+# The exceptions for values of ashlar_status. All other failures become an Error.
 _EXCEPTIONS = {
     1: OutOfMemoryError,  # device memory
     2: InvalidArgument,

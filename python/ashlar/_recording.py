@@ -52,7 +52,8 @@ class Recording:
         return Peaks({name: report[name] for name in names}, stacks=report["at_peak"]["stacks"])
 
     def leaks(self) -> Leaks:
-        """Returns the stacks whose live bytes keep growing: `ashlar leaks --json`."""
+        """Returns the groups of allocations, by stack or by size and stream, whose live bytes keep
+        growing: `ashlar leaks --json`."""
         return Leaks(self._run.leaks())
 
     def diff(self, other: "Recording", *, at: str = "end") -> Diff:
@@ -143,7 +144,7 @@ class Allocator(_ashlar.Allocator):
     its buffers and its pools is dropped."""
 
     def recording(self) -> Recording:
-        """Returns a recording of all operations since `start_history`."""
+        """Returns a recording of the operations since `start_history`, up to its max_entries."""
         return Recording(self._recorded_run())
 
     @contextlib.contextmanager

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions. Each class corresponds to one of include/ashlar/errors.h, and derives from the
-matching built-in exception.
+"""Exceptions. Each class except FileError corresponds to one of include/ashlar/errors.h. Most also
+derive from a matching built-in exception.
 
     Error                     any failure: a RuntimeError
-    ├── OutOfMemoryError      the device is out of memory, after all recovery steps: a MemoryError
+    ├── OutOfMemoryError      the device or the host is out of memory: a MemoryError
     ├── InvalidArgument       a wrong argument; nothing changed: a ValueError
     ├── FormatError           malformed input: a ValueError
     ├── FileError             a file cannot be opened, read or written: an OSError
@@ -28,7 +28,8 @@ class Error(RuntimeError):
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """The device is out of memory, after all recovery steps. The message is a report."""
+    """The device is out of memory, after all recovery steps, and the message is a report; or the
+    host is out of memory."""
 
 
 OutOfMemory = OutOfMemoryError  # the name in C++

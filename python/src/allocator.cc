@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Binds the class Allocator, except its statistics, history and snapshots (allocator_stats.cc).
+// Binds the class Allocator: allocation and limits. allocator_stats.cc, hooks.cc and pools.cc add
+// the other functions.
 #include "allocator.h"
 
 #include <pybind11/stl.h>

@@ -65,7 +65,7 @@ py::capsule array_to_dlpack(const ArrayObject& array, const py::object& stream,
   require_same_process(device.created_after_forks);
   DlpackTensor tensor;
   tensor.owner = array.memory;
-  // A device address, which the host must not dereference; `device` tells the consumer.
+  // A device address, which the host must not dereference. `tensor.device` tells the consumer so.
   tensor.data = reinterpret_cast<void*>(array.memory->buffer.address().value());
   tensor.device = dlpack_device(device);
   tensor.device_index = static_cast<int32_t>(device.index().value());

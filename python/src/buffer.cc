@@ -74,7 +74,7 @@ void write_bytes(const BufferObject& self, const py::buffer& data, const py::obj
   without_gil([&] {
     Device& device = memory->device().checked();
     unwrap(device.copy_to_device(range.at, given.data(), range.bytes, memory->stream.id));
-    unwrap(device.synchronize_stream(memory->stream.id));  // the caller may reuse the data
+    unwrap(device.synchronize_stream(memory->stream.id));  // the caller may reuse `data` afterwards
   });
 }
 

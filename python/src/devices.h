@@ -45,8 +45,8 @@ DeviceRef device_named(const std::string& name);
 // REQUIRES: the GIL is held.
 DeviceRef device_argument(const py::object& device);
 
-// A stream created from Python. Destroyed with its last owner: the Python object and the allocators
-// with memory of the stream.
+// A stream created from Python. Destroyed with its last owner, such as its Python object or an
+// allocator that has used it.
 class SharedStream {
  public:
   SharedStream(DeviceRef device, StreamId id) : device_(std::move(device)), id_(id) {}
@@ -64,7 +64,7 @@ class SharedStream {
 
 // The Python object of a stream.
 struct StreamObject {
-  std::shared_ptr<SharedStream> shared{};  // shared with allocators that have memory of the stream
+  std::shared_ptr<SharedStream> shared{};  // shared with allocators that have used the stream
 
   Device& device() const { return shared->device().checked(); }
 };
@@ -83,7 +83,7 @@ StreamArgument stream_of(const py::object& stream, const DeviceRef& device);
 
 void bind_devices(py::module_& module);
 void bind_streams(py::module_& module);
-// REQUIRES: bind_streams() was called, because signatures refer to the class Stream.
+// REQUIRES: bind_streams() has been called, because signatures refer to the class Stream.
 void bind_machines(py::module_& module);
 
 }  // namespace ashlar::python

@@ -56,7 +56,7 @@ struct ExportedTensor {
   std::vector<int64_t> strides{};
 };
 
-// Called by the consumer, from any thread, with or without the GIL.
+// Called by the consumer or delete_capsule, from any thread, with or without the GIL.
 template <typename Managed>
 void delete_tensor(Managed* managed) {
   drop_without_gil(std::unique_ptr<ExportedTensor<Managed>>(

@@ -18,7 +18,7 @@ namespace ashlar::python {
 
 namespace py = pybind11;
 
-// The values of DLDeviceType.
+// Values of DLDeviceType.
 enum class DlpackDevice : int32_t {
   kCpu = 1,
   kCuda = 2,

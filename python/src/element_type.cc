@@ -141,7 +141,7 @@ ArrayShape array_shape(const py::object& dtype, const py::object& shape, size_t 
     return array;
   }
   array.shape = dimensions_of(shape);
-  // Divides instead of multiplying to avoid overflow. Empty shapes always fit.
+  // Divides instead of multiplying to avoid overflow. Shapes with a dimension of 0 always fit.
   size_t left = max_elements;
   bool is_empty = false;
   for (int64_t dimension : array.shape) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The supported element types: their numpy names, and their codes in DLPack,
-// __cuda_array_interface__ and the buffer protocol.
+// The supported element types: their names, and their codes in DLPack, __cuda_array_interface__ and
+// the buffer protocol.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@ struct ArrayShape {
 ArrayShape array_shape(const pybind11::object& dtype, const pybind11::object& shape,
                        size_t available_bytes);
 
-// Formats the array as "float32 (2, 3)".
+// Formats the element type and the shape as "float32 (2, 3)".
 std::string format_shape(const ArrayShape& shape);
 
 }  // namespace ashlar::python

@@ -22,7 +22,7 @@
 namespace ashlar::python {
 namespace {
 
-// A word (see FrameProvider) is an index into `lines_`, plus one.
+// A word (see FrameProvider) is an index into `lines_`, plus one; 0: no description.
 class PythonFrames final : public FrameProvider {
  public:
   size_t gather(std::span<uint64_t> frames) override {

@@ -27,7 +27,7 @@ InterpreterGate& interpreter_gate() {
   return *gate;
 }
 
-// How long interpreter exit waits for existing guards, which running hooks hold.
+// How long interpreter exit waits for existing guards, such as those of running hooks.
 constexpr auto kExitTimeout = std::chrono::seconds(5);
 
 }  // namespace
@@ -105,7 +105,7 @@ std::shared_ptr<const py::object> keep_object(py::object object) {
   return {kept.release(), [](const py::object* each) {
             std::unique_ptr<const py::object> last(each);
             if (!with_gil([&last] { last.reset(); })) {
-              (void)last.release();  // the interpreter was destroyed; leak the object
+              (void)last.release();  // the interpreter is exiting; leak the object
             }
           }};
 }

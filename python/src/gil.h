@@ -7,9 +7,9 @@
 // (`with_gil`). The library holds none of its locks during callbacks, so they cannot deadlock.
 //
 // Once the interpreter is exiting, no thread may take the GIL: the call would never return. A gate
-// prevents that: a thread creates an InterpreterGuard before it takes the GIL. `close_gate_at_exit`
-// closes the gate and waits, with a timeout, for existing guards. Later guards are not open, and
-// their threads do not take the GIL.
+// prevents that for callbacks and destruction: their thread creates an InterpreterGuard before it
+// takes the GIL. `close_gate_at_exit` closes the gate and waits, with a timeout, for existing
+// guards. Later guards are not open, and their threads do not take the GIL.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -118,8 +118,8 @@ std::shared_ptr<T> make_shared_without_gil(Arguments&&... arguments) {
   return share_without_gil(std::make_unique<T>(std::forward<Arguments>(arguments)...));
 }
 
-// Passes the current C++ exception to sys.unraisablehook, since no caller can handle it. A
-// KeyboardInterrupt is raised again in Python's main thread instead.
+// Passes the current C++ exception to sys.unraisablehook, since no caller can handle it. For a
+// KeyboardInterrupt, simulates another SIGINT instead, which Python handles on its main thread.
 void report_unraisable() noexcept;
 
 // Runs `work` with the GIL, on any thread. During interpreter exit, does nothing. Reports

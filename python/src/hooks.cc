@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Binds the hooks of an allocator to Python callbacks. Callbacks run with the GIL and without the
-// allocator's locks. Their exceptions go to sys.unraisablehook.
+// allocator's locks. report_unraisable reports their exceptions.
 #include <chrono>
 
 #include "allocator.h"

@@ -21,7 +21,7 @@ struct HostBytes {
   bool is_writable = true;
 };
 
-// Each returns a view without a copy. Throw InvalidArgument for types that numpy does not support.
+// Return a view without a copy. Throw InvalidArgument for types that numpy does not support.
 py::object as_memoryview(HostBytes bytes);
 py::object as_numpy(HostBytes bytes);
 

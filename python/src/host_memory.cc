@@ -32,7 +32,7 @@ class SharedHostAllocator {
   const DeviceRef& device() const { return device_; }
   const AllocatorOptions& options() const { return options_; }
   RetainedStreams& streams() { return streams_; }
-  // Throws InvalidArgument in a forked child.
+  // Throws InvalidArgument if the allocator belongs to a parent process.
   HostAllocator& allocator() {
     require_same_process(device_.created_after_forks);
     return allocator_;
@@ -59,7 +59,7 @@ class PinnedMemory {
       : owner_(std::move(owner)), buffer_(std::move(buffer)) {}
 
   const DeviceRef& device() const { return owner_->device(); }
-  // Constant after construction, so they need no lock.
+  // The address and the size are constant, so reading them needs no lock.
   std::byte* data() const { return buffer_.data(); }
   size_t bytes() const { return buffer_.bytes(); }
 
@@ -71,7 +71,7 @@ class PinnedMemory {
 
  private:
   std::shared_ptr<SharedHostAllocator> owner_;
-  Mutex mutex_;        // record_stream() is not thread safe
+  Mutex mutex_;        // HostBuffer::record_stream is not thread safe
   HostBuffer buffer_;  // last: freed before its allocator is destroyed
 };
 
@@ -81,7 +81,7 @@ class HostBufferObject {
   explicit HostBufferObject(std::shared_ptr<PinnedMemory> memory) : memory_(std::move(memory)) {}
 
   bool is_freed() const { return memory_ == nullptr; }
-  // Throws InvalidArgument if it was freed or belongs to a parent process.
+  // Throws InvalidArgument if the buffer was freed or belongs to a parent process.
   std::shared_ptr<PinnedMemory> memory() const {
     if (memory_ == nullptr) unwrap(Status::invalid_argument("the buffer was freed"));
     require_same_process(memory_->device().created_after_forks);

@@ -37,7 +37,7 @@ class HostAccess {
       : memory_(std::move(memory)),
         access_guard_(*memory_->owner),
         device_memory_(memory_->device().machine->memory(device().index())) {
-    // Queued work may still write the block.
+    // Work queued in the block's stream may still write the block.
     unwrap(device().checked().synchronize_stream(memory_->stream.id));
     const DeviceAddress at = memory_->buffer.address();
     if (bytes > 0 && is_writable) {

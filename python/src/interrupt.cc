@@ -22,7 +22,7 @@ void wait_for_stream(const DeviceRef& device, StreamId stream,
                      std::shared_ptr<const void> stream_owner) {
   Device& target = device.checked();
   if (is_main_thread()) {
-    // Fast path: usually the stream is idle, so that interruptible() need not start a thread.
+    // Fast path: if the stream is idle, as it usually is, interruptible() need not start a thread.
     const Result<bool> is_idle = without_gil([&] { return target.is_idle(stream); });
     if (is_idle.ok() && *is_idle) return;
   }

@@ -19,17 +19,19 @@
 
 namespace ashlar::python {
 
-// Returns whether the calling thread is Python's main thread, which handles signals.
+// Returns whether the calling thread is the main thread of the process, which is assumed to be
+// Python's main thread.
 bool is_main_thread();
 
 // Runs Python's handlers of pending signals. Throws the exception that a handler raises, such as
 // KeyboardInterrupt. REQUIRES: the GIL is held.
 void handle_signals();
 
-// Runs `work(std::stop_token)` without the GIL. Returns its result or rethrows its exception. If a
-// signal handler raises, throws its exception immediately and requests a stop; the work continues
-// on its thread until it checks the stop token. It must therefore own everything that it uses, and
-// must not use Python. REQUIRES: the GIL is held.
+// Runs `work(std::stop_token)` without the GIL. Returns its result or rethrows its exception.
+// Interruptible only if called on the main thread. If a signal handler raises, throws the handler's
+// exception immediately and requests a stop; the work continues on its thread until it checks the
+// stop token. The work must therefore own everything that it uses, and must not use Python.
+// REQUIRES: the GIL is held.
 template <typename Work>
 std::invoke_result_t<Work, std::stop_token> interruptible(Work work) {
   using Value = std::invoke_result_t<Work, std::stop_token>;

@@ -41,7 +41,7 @@ class SharedAllocator {
 
   const DeviceRef& device() const { return device_; }
   const AllocatorOptions& options() const { return options_; }
-  // Throws InvalidArgument in a forked child.
+  // Throws InvalidArgument if the allocator belongs to a parent process.
   Allocator& allocator() {
     require_same_process(device_.created_after_forks);
     return allocator_;

@@ -24,7 +24,7 @@ class SharedPool {
     try {
       owner_->allocator().pools().release(id_);
     } catch (const Error&) {
-      // The pool was already destroyed.
+      // Fails if the pool has already been destroyed. A destructor cannot report other errors.
     }
   }
   SharedPool(const SharedPool&) = delete;

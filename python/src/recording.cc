@@ -61,7 +61,8 @@ KeepGoing keep_going_until(const std::stop_token& stop) {
   return [stop] { return !stop.stop_requested(); };
 }
 
-// Runs an analysis without the GIL. Ctrl-C cancels it; interpreter exit waits until it has stopped.
+// Runs an analysis without the GIL. Ctrl-C ends the call and asks the analysis to stop; interpreter
+// exit waits for the analysis, with a timeout.
 template <typename Analysis>
 py::object analysis_result(const RecordingObject& self, Analysis analyze) {
   return as_python(
@@ -142,7 +143,7 @@ py::object diff(const RecordingObject& self, const RecordingObject& other, const
   });
 }
 
-// Converts a limit argument: bytes, text or None. Throws InvalidArgument for 0.
+// Converts a limit argument: a size or None. Throws InvalidArgument for 0.
 std::optional<size_t> limit_of(const py::object& limit, const char* argument) {
   if (limit.is_none()) return std::nullopt;
   const size_t bytes = bytes_of(limit, argument);

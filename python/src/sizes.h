@@ -21,7 +21,7 @@ size_t bytes_of(const py::object& size, const char* argument);
 // else.
 uint64_t number_of(const py::object& number, const char* argument, uint64_t max = UINT64_MAX);
 
-// Like number_of(), but returns an empty value instead of throwing.
+// Like number_of(), but returns no value instead of throwing InvalidArgument.
 std::optional<uint64_t> try_number_of(const py::object& number);
 
 }  // namespace ashlar::python

@@ -22,8 +22,8 @@ std::string utf8_of(py::handle text);
 // Returns repr(object), for messages.
 std::string repr_of(py::handle object);
 
-// Encodes a str, bytes or os.PathLike for the file system. Throws InvalidArgument for a path with
-// NUL bytes, and raises TypeError for other types.
+// Encodes a str, bytes or os.PathLike for the file system. Throws InvalidArgument for a path that
+// has NUL bytes or cannot be encoded, and raises TypeError for other types.
 std::string path_of(const py::object& path);
 
 }  // namespace ashlar::python
