@@ -26,11 +26,11 @@ AllocatorObject make_allocator(const py::object& device,
 
 std::unique_ptr<BufferObject> allocate(const AllocatorObject& self, const py::object& size,
                                        const py::object& stream) {
-  const size_t bytes = bytes_of(size, "size");
+  const size_t bytes = size_argument(size, "size");
   (void)self.allocator();  // rejects allocators of a parent process
   auto memory = make_shared_without_gil<Memory>();
   memory->owner = self.shared;
-  memory->stream = stream_of(stream, self.shared->device());
+  memory->stream = stream_argument(stream, self.shared->device());
   without_gil([&] {
     self.shared->retain_stream(memory->stream.shared);
     memory->buffer = self.allocator().allocate(bytes, memory->stream.id);
@@ -39,7 +39,7 @@ std::unique_ptr<BufferObject> allocate(const AllocatorObject& self, const py::ob
 }
 
 size_t trim_to(const AllocatorObject& self, const py::object& reserved, bool wait) {
-  const size_t bytes = bytes_of(reserved, "reserved");
+  const size_t bytes = size_argument(reserved, "reserved");
   const TrimOptions options = {.wait = wait ? TrimWait::kForWork : TrimWait::kNever};
   return without_gil([&] { return self.allocator().trim_to(bytes, options); });
 }

@@ -28,7 +28,7 @@ py::object allocator_stats(const AllocatorObject& self) {
   return py::module_::import("ashlar._display").attr("Stats")(stats);
 }
 
-RecordContext context_of(const std::optional<std::string>& stacks) {
+RecordContext parse_stacks(const std::optional<std::string>& stacks) {
   if (!stacks) return RecordContext::kNever;
   if (*stacks == "state") return RecordContext::kState;
   if (*stacks == "alloc") return RecordContext::kAlloc;
@@ -41,8 +41,8 @@ RecordContext context_of(const std::optional<std::string>& stacks) {
 void start_history(const AllocatorObject& self, const std::optional<std::string>& stacks,
                    const py::object& max_entries, bool native, bool clear) {
   HistoryOptions options;
-  options.max_entries = number_of(max_entries, "max_entries");
-  options.context = context_of(stacks);
+  options.max_entries = number_argument(max_entries, "max_entries");
+  options.context = parse_stacks(stacks);
   options.native_stacks = native;
   options.clear = clear;
   if (options.context != RecordContext::kNever) options.provider = python_frames();
@@ -137,7 +137,7 @@ void bind_stats_and_history(AllocatorClass& allocators) {
       .def(
           "_recorded_run",
           [](const AllocatorObject& self) {
-            return recorded_run_of(take_snapshot(self, true), self.shared->device());
+            return make_recorded_run(take_snapshot(self, true), self.shared->device());
           },
           "Returns the trace so far. Implements Allocator.recording.");
 }

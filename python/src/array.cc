@@ -33,7 +33,7 @@ py::tuple dlpack_device_tuple(const ArrayObject& array) {
 
 // DLPack has its own numbers for default streams. It forbids 0 for CUDA, and 1 and 2 for ROCm.
 StreamArgument consumer_stream(const py::object& stream, const DeviceRef& device) {
-  StreamArgument given = stream_of(stream, device);
+  StreamArgument given = stream_argument(stream, device);
   if (stream.is_none() || given.shared != nullptr) return given;
   const DlpackDevice kind = dlpack_device(device);
   if ((kind == DlpackDevice::kCuda && given.id == StreamId(0)) ||

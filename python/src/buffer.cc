@@ -68,7 +68,7 @@ void write_bytes(const BufferObject& self, const py::buffer& data, const py::obj
   const std::shared_ptr<Memory> memory = self.memory();
   const PyBufferView given(data, PyBUF_STRIDED_RO | PyBUF_FORMAT);
   given.require_c_contiguous("data");
-  const BufferRange range = buffer_range(*memory, bytes_of(offset, "offset"), given.bytes());
+  const BufferRange range = buffer_range(*memory, size_argument(offset, "offset"), given.bytes());
   if (range.bytes == 0) return;
   wait_for_queued_work(memory);
   without_gil([&] {
@@ -91,8 +91,9 @@ void copy_to_host(const std::shared_ptr<Memory>& memory, const BufferRange& rang
 py::bytes read_bytes(const BufferObject& self, const py::object& offset, const py::object& size) {
   const std::shared_ptr<Memory> memory = self.memory();
   const size_t whole = memory->buffer.bytes();
-  const size_t begin = bytes_of(offset, "offset");
-  const size_t bytes = size.is_none() ? whole - std::min(begin, whole) : bytes_of(size, "size");
+  const size_t begin = size_argument(offset, "offset");
+  const size_t bytes =
+      size.is_none() ? whole - std::min(begin, whole) : size_argument(size, "size");
   const BufferRange range = buffer_range(*memory, begin, bytes);
   // The bytes object has no other reference yet, so it may be written.
   PyObject* made = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
@@ -106,14 +107,15 @@ size_t read_into(const BufferObject& self, const py::buffer& into, const py::obj
   const std::shared_ptr<Memory> memory = self.memory();
   const PyBufferView destination(into, PyBUF_STRIDED | PyBUF_FORMAT);
   destination.require_c_contiguous("into");
-  const BufferRange range = buffer_range(*memory, bytes_of(offset, "offset"), destination.bytes());
+  const BufferRange range =
+      buffer_range(*memory, size_argument(offset, "offset"), destination.bytes());
   copy_to_host(memory, range, destination.data());
   return range.bytes;
 }
 
 void fill(const BufferObject& self, const py::object& value) {
   const std::shared_ptr<Memory> memory = self.memory();
-  const auto byte = static_cast<uint8_t>(number_of(value, "value", UINT8_MAX));
+  const auto byte = static_cast<uint8_t>(number_argument(value, "value", UINT8_MAX));
   if (!memory->buffer) return;
   without_gil([&] {
     unwrap(memory->device().checked().fill(memory->buffer.address(), byte, memory->buffer.bytes(),
@@ -123,7 +125,7 @@ void fill(const BufferObject& self, const py::object& value) {
 
 void record_stream(const BufferObject& self, const py::object& stream) {
   const std::shared_ptr<Memory> memory = self.memory();
-  const StreamArgument given = stream_of(stream, memory->device());
+  const StreamArgument given = stream_argument(stream, memory->device());
   without_gil([&] {
     memory->owner->retain_stream(given.shared);
     memory->buffer.record_stream(given.id);

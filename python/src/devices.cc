@@ -143,16 +143,16 @@ struct MachineObject {
   // Throws InvalidArgument for an unknown index.
   DeviceRef device(const py::object& index) const {
     require_same_process(created_after_forks);
-    return device_of(machine, number_of(index, "index"));
+    return device_of(machine, number_argument(index, "index"));
   }
 };
 
 MachineObject make_machine(const py::object& device_count, const py::object& capacity,
                            const py::object& seed) {
   sim::Options options;
-  options.device_count = number_of(device_count, "device_count");
-  options.capacity_bytes = bytes_of(capacity, "capacity");
-  if (!seed.is_none()) options.seed = number_of(seed, "seed");
+  options.device_count = number_argument(device_count, "device_count");
+  options.capacity_bytes = size_argument(capacity, "capacity");
+  if (!seed.is_none()) options.seed = number_argument(seed, "seed");
   return {without_gil([&] { return shared_machine(options); })};
 }
 

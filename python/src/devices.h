@@ -79,7 +79,7 @@ struct StreamArgument {
 // Converts an argument: None, a Stream, a driver handle, or an object with a driver handle
 // (__cuda_stream__, PyTorch, CuPy). Throws InvalidArgument for anything else, and for a Stream of
 // another device.
-StreamArgument stream_of(const py::object& stream, const DeviceRef& device);
+StreamArgument stream_argument(const py::object& stream, const DeviceRef& device);
 
 void bind_devices(py::module_& module);
 void bind_streams(py::module_& module);

@@ -17,7 +17,7 @@ namespace {
 namespace py = pybind11;
 
 // Creates the exception. Its message omits the status kind, which the class expresses.
-py::object make(const char* name, const Status& status) {
+py::object make_exception(const char* name, const Status& status) {
   const py::object kind = py::module_::import("ashlar.errors").attr(name);
   std::string message = status.message();
   if (!status.call().empty()) {
@@ -30,8 +30,8 @@ py::object make(const char* name, const Status& status) {
   return failure;
 }
 
-py::object make(const FileFailure& given) {
-  py::object failure = make("FileError", given.status());
+py::object make_exception(const FileFailure& given) {
+  py::object failure = make_exception("FileError", given.status());
   const std::string& path = given.path();
   failure.attr("errno") = given.error_number();
   failure.attr("filename") = py::reinterpret_steal<py::object>(
@@ -39,11 +39,11 @@ py::object make(const FileFailure& given) {
   return failure;
 }
 
-// Raises the exception that `make` creates, or the error that occurred while creating it.
+// Raises the exception that `make_exception` creates, or the error that occurred while creating it.
 template <typename... Arguments>
 void raise(const Arguments&... arguments) {
   try {
-    const py::object failure = make(arguments...);
+    const py::object failure = make_exception(arguments...);
     PyErr_SetObject(py::type::of(failure).ptr(), failure.ptr());
   } catch (py::error_already_set& instead) {
     instead.restore();

@@ -103,7 +103,7 @@ HostAllocatorObject make_allocator(const py::object& device,
 
 std::unique_ptr<HostBufferObject> allocate(const HostAllocatorObject& self,
                                            const py::object& size) {
-  const size_t bytes = bytes_of(size, "size");
+  const size_t bytes = size_argument(size, "size");
   return std::make_unique<HostBufferObject>(without_gil([&] {
     return make_shared_without_gil<PinnedMemory>(self.shared, self.allocator().allocate(bytes));
   }));
@@ -248,7 +248,7 @@ void bind_buffer(py::module_& module) {
           "record_stream",
           [](const HostBufferObject& self, const py::object& stream) {
             const std::shared_ptr<PinnedMemory> memory = self.memory();
-            const StreamArgument given = stream_of(stream, memory->device());
+            const StreamArgument given = stream_argument(stream, memory->device());
             without_gil([&] { memory->record_stream(given); });
           },
           py::arg("stream"),

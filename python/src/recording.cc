@@ -84,7 +84,7 @@ void require_file(const std::string& path, const Status& failure) {
 template <typename Open>
 RecordingObject load_from(std::string name, const py::object& device, Open open) {
   std::optional<uint64_t> index;
-  if (!device.is_none()) index = number_of(device, "device");
+  if (!device.is_none()) index = number_argument(device, "device");
   return {interruptible(
       [name = std::move(name), index, open = std::move(open)](const std::stop_token& stop) {
         const InterpreterGuard guard;
@@ -144,9 +144,9 @@ py::object diff(const RecordingObject& self, const RecordingObject& other, const
 }
 
 // Converts a limit argument: a size or None. Throws InvalidArgument for 0.
-std::optional<size_t> limit_of(const py::object& limit, const char* argument) {
+std::optional<size_t> limit_argument(const py::object& limit, const char* argument) {
   if (limit.is_none()) return std::nullopt;
-  const size_t bytes = bytes_of(limit, argument);
+  const size_t bytes = size_argument(limit, argument);
   if (bytes == 0)
     unwrap(
         Status::invalid_argument(text(argument, ": 0 is not a valid limit (expected at least 1)")));
@@ -155,8 +155,8 @@ std::optional<size_t> limit_of(const py::object& limit, const char* argument) {
 
 py::object replay_run(const RecordingObject& self, const ReplaySettings& settings,
                       const py::object& capacity, const py::object& cap) {
-  const std::optional<size_t> capacity_bytes = limit_of(capacity, "capacity");
-  const std::optional<size_t> cap_bytes = limit_of(cap, "cap");
+  const std::optional<size_t> capacity_bytes = limit_argument(capacity, "capacity");
+  const std::optional<size_t> cap_bytes = limit_argument(cap, "cap");
   return analysis_result(self, [settings, capacity_bytes, cap_bytes](const DeviceRecording& run,
                                                                      const KeepGoing& keep_going) {
     unwrap(require_history(run));
@@ -178,7 +178,8 @@ struct TuneLimits {
 };
 
 TuneLimits parse_limits(const py::object& capacity, const py::object& cap, const py::object& jobs) {
-  return {limit_of(capacity, "capacity"), limit_of(cap, "cap"), number_of(jobs, "jobs")};
+  return {limit_argument(capacity, "capacity"), limit_argument(cap, "cap"),
+          number_argument(jobs, "jobs")};
 }
 
 TuneOptions tune_options(const DeviceRecording& run, const TuneLimits& limits,
@@ -260,7 +261,7 @@ void bind_replays(py::class_<RecordingObject>& runs) {
 
 }  // namespace
 
-py::object recorded_run_of(Snapshot snapshot, const DeviceRef& device) {
+py::object make_recorded_run(Snapshot snapshot, const DeviceRef& device) {
   return py::cast(RecordingObject{without_gil([&] {
     return make_shared_without_gil<const DeviceRecording>(unwrap(select_device(
         Recording::create(device.name(), std::move(snapshot)), device.index().value())));

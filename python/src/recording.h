@@ -13,7 +13,7 @@
 namespace ashlar::python {
 
 // Creates a RecordedRun from a snapshot of this process.
-py::object recorded_run_of(Snapshot snapshot, const DeviceRef& device);
+py::object make_recorded_run(Snapshot snapshot, const DeviceRef& device);
 
 void bind_recordings(py::module_& module);
 

@@ -12,7 +12,7 @@
 
 namespace ashlar::python {
 
-std::optional<uint64_t> try_number_of(const py::object& number) {
+std::optional<uint64_t> try_number(const py::object& number) {
   if (PyIndex_Check(number.ptr()) == 0 || py::isinstance<py::bool_>(number)) return std::nullopt;
   const auto whole = py::reinterpret_steal<py::object>(PyNumber_Index(number.ptr()));
   if (!whole) throw py::error_already_set();
@@ -22,8 +22,8 @@ std::optional<uint64_t> try_number_of(const py::object& number) {
   return std::nullopt;
 }
 
-uint64_t number_of(const py::object& number, const char* argument, uint64_t max) {
-  const std::optional<uint64_t> found = try_number_of(number);
+uint64_t number_argument(const py::object& number, const char* argument, uint64_t max) {
+  const std::optional<uint64_t> found = try_number(number);
   if (!found || *found > max) {
     const std::string end = max == UINT64_MAX ? "0 or more" : text("0 to ", max);
     unwrap(Status::invalid_argument(
@@ -32,14 +32,14 @@ uint64_t number_of(const py::object& number, const char* argument, uint64_t max)
   return *found;
 }
 
-size_t bytes_of(const py::object& size, const char* argument) {
+size_t size_argument(const py::object& size, const char* argument) {
   if (py::isinstance<py::str>(size)) {
     const Result<size_t> bytes = parse_bytes(utf8_of(size));
     if (!bytes.ok())
       unwrap(Status::invalid_argument(text(argument, ": ", bytes.status().message())));
     return *bytes;
   }
-  const std::optional<uint64_t> bytes = try_number_of(size);
+  const std::optional<uint64_t> bytes = try_number(size);
   if (!bytes) {
     unwrap(Status::invalid_argument(
         text(argument, ": ", repr_of(size),

@@ -15,13 +15,13 @@ namespace py = pybind11;
 
 // Converts a size: a number of bytes, or a string such as "1KiB". Throws InvalidArgument, which
 // names the argument, for anything else.
-size_t bytes_of(const py::object& size, const char* argument);
+size_t size_argument(const py::object& size, const char* argument);
 
 // Converts a number from 0 to `max`. Throws InvalidArgument, which names the argument, for anything
 // else.
-uint64_t number_of(const py::object& number, const char* argument, uint64_t max = UINT64_MAX);
+uint64_t number_argument(const py::object& number, const char* argument, uint64_t max = UINT64_MAX);
 
-// Like number_of(), but returns no value instead of throwing InvalidArgument.
-std::optional<uint64_t> try_number_of(const py::object& number);
+// Like number_argument(), but returns no value instead of throwing InvalidArgument.
+std::optional<uint64_t> try_number(const py::object& number);
 
 }  // namespace ashlar::python

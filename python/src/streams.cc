@@ -108,7 +108,7 @@ void bind_event(py::module_& module) {
       .def(
           "record",
           [](const EventObject& event, const py::object& stream) {
-            const StreamArgument given = stream_of(stream, event.shared->device_ref());
+            const StreamArgument given = stream_argument(stream, event.shared->device_ref());
             without_gil(
                 [&] { unwrap(event.shared->device().record_event(event.shared->id(), given.id)); });
           },
@@ -135,7 +135,7 @@ void bind_event(py::module_& module) {
       .def(
           "wait",
           [](const EventObject& event, const py::object& stream) {
-            const StreamArgument given = stream_of(stream, event.shared->device_ref());
+            const StreamArgument given = stream_argument(stream, event.shared->device_ref());
             without_gil(
                 [&] { unwrap(event.shared->device().wait_event(given.id, event.shared->id())); });
           },
@@ -169,7 +169,7 @@ py::object handle_of(const py::object& stream) {
 
 }  // namespace
 
-StreamArgument stream_of(const py::object& stream, const DeviceRef& device) {
+StreamArgument stream_argument(const py::object& stream, const DeviceRef& device) {
   if (stream.is_none()) return {};
   if (py::isinstance<StreamObject>(stream)) {
     const std::shared_ptr<SharedStream>& shared = stream.cast<const StreamObject&>().shared;
@@ -179,7 +179,7 @@ StreamArgument stream_of(const py::object& stream, const DeviceRef& device) {
     }
     return {.id = shared->id(), .shared = shared};
   }
-  const std::optional<uint64_t> handle = try_number_of(handle_of(stream));
+  const std::optional<uint64_t> handle = try_number(handle_of(stream));
   if (!handle) {
     unwrap(Status::invalid_argument(
         text("stream: ", repr_of(stream),

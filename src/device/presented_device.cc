@@ -55,32 +55,33 @@ Result<AddressDescription> PresentedDevice::describe(DeviceAddress address) {
 }
 
 Status PresentedDevice::set_access(AddressRange range, DeviceIndex accessor, Access access) {
-  const Result<DeviceIndex> own = own_index_of(accessor);
-  return own.ok() ? device().set_access(range, *own, access) : own.status();
+  const Result<DeviceIndex> own_peer = own_index_of(accessor);
+  return own_peer.ok() ? device().set_access(range, *own_peer, access) : own_peer.status();
 }
 
 // Devices of other vendors are valid arguments, but never accessible.
 Result<bool> PresentedDevice::can_access_peer(DeviceIndex peer) {
   if (peer.value() < presentation_.all_device_count && !is_in_own_set(peer)) return false;
-  const Result<DeviceIndex> own = own_index_of(peer);
-  if (!own.ok()) return own.status();
-  return device().can_access_peer(*own);
+  const Result<DeviceIndex> own_peer = own_index_of(peer);
+  if (!own_peer.ok()) return own_peer.status();
+  return device().can_access_peer(*own_peer);
 }
 
 Status PresentedDevice::enable_peer_access(DeviceIndex peer) {
-  const Result<DeviceIndex> own = own_index_of(peer);
-  return own.ok() ? device().enable_peer_access(*own) : own.status();
+  const Result<DeviceIndex> own_peer = own_index_of(peer);
+  return own_peer.ok() ? device().enable_peer_access(*own_peer) : own_peer.status();
 }
 
 Status PresentedDevice::disable_peer_access(DeviceIndex peer) {
-  const Result<DeviceIndex> own = own_index_of(peer);
-  return own.ok() ? device().disable_peer_access(*own) : own.status();
+  const Result<DeviceIndex> own_peer = own_index_of(peer);
+  return own_peer.ok() ? device().disable_peer_access(*own_peer) : own_peer.status();
 }
 
 Status PresentedDevice::copy_to_peer(DeviceIndex peer, DeviceAddress to, DeviceAddress from,
                                      size_t bytes, StreamId stream) {
-  const Result<DeviceIndex> own = own_index_of(peer);
-  return own.ok() ? device().copy_to_peer(*own, to, from, bytes, stream) : own.status();
+  const Result<DeviceIndex> own_peer = own_index_of(peer);
+  return own_peer.ok() ? device().copy_to_peer(*own_peer, to, from, bytes, stream)
+                       : own_peer.status();
 }
 
 }  // namespace ashlar

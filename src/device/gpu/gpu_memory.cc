@@ -224,7 +224,7 @@ Result<UniqueFd> GpuDevice::export_fd(ExtentId id) {
     if (!extent->export_options.export_fd) {
       return Status::invalid_argument(text("extent ", id, " was not created with export_fd"));
     }
-    if (Status own = check_exportable(id, *extent); !own.ok()) return own;
+    if (Status exportable = check_exportable(id, *extent); !exportable.ok()) return exportable;
     return export_handle_as_fd(extent->handle);
   });
 }
@@ -260,7 +260,7 @@ Result<FabricHandle> GpuDevice::export_fabric(ExtentId id) {
     if (!extent->export_options.export_fabric) {
       return Status::invalid_argument(text("extent ", id, " was not created with export_fabric"));
     }
-    if (Status own = check_exportable(id, *extent); !own.ok()) return own;
+    if (Status exportable = check_exportable(id, *extent); !exportable.ok()) return exportable;
     FabricHandle handle{};
     if (Status created = to_status(driver().export_fabric(extent->handle, handle)); !created.ok())
       return created;

@@ -209,10 +209,10 @@ Status CaptureTable::check_unsafe_call(std::string_view call) {
   MutexLock lock(mutex_);
   bool allowed = true;
   for (auto& [id, capture] : captures_) {
-    const bool own = capture.thread == std::this_thread::get_id();
+    const bool is_own = capture.thread == std::this_thread::get_id();
     const bool is_forbidden =
-        (capture.mode == CaptureMode::kGlobal && (own || own_mode == CaptureMode::kGlobal)) ||
-        (capture.mode == CaptureMode::kThreadLocal && own);
+        (capture.mode == CaptureMode::kGlobal && (is_own || own_mode == CaptureMode::kGlobal)) ||
+        (capture.mode == CaptureMode::kThreadLocal && is_own);
     if (!is_forbidden) continue;
     capture.invalidated = true;
     allowed = false;

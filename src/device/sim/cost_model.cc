@@ -13,10 +13,10 @@ namespace ashlar::sim {
 namespace {
 
 constexpr size_t kSizeCount = 5;
-constexpr std::array<double, kSizeCount> kSizes = {
+constexpr std::array<double, kSizeCount> kMeasuredBytes = {
     double(2 * kMiB), double(20 * kMiB), double(256 * kMiB), double(kGiB), double(8 * kGiB)};
 
-// Microseconds for each size in kSizes.
+// Microseconds for each size in kMeasuredBytes.
 using Row = std::array<double, kSizeCount>;
 constexpr Row kAllocateUs = {49, 63, 79, 96, 435};
 constexpr Row kFreeUs = {47, 59, 141, 546, 3827};
@@ -42,12 +42,12 @@ constexpr double kFreeHostUsPerMiB = 93;
 // proportional to the size above the largest.
 double interpolate(const Row& row, size_t bytes) {
   const double size = static_cast<double>(bytes);
-  if (size <= kSizes.front()) return row.front();
-  if (size >= kSizes.back()) return row.back() * (size / kSizes.back());
+  if (size <= kMeasuredBytes.front()) return row.front();
+  if (size >= kMeasuredBytes.back()) return row.back() * (size / kMeasuredBytes.back());
   size_t right = 1;
-  while (kSizes[right] < size) ++right;
-  const double fraction =
-      std::log(size / kSizes[right - 1]) / std::log(kSizes[right] / kSizes[right - 1]);
+  while (kMeasuredBytes[right] < size) ++right;
+  const double fraction = std::log(size / kMeasuredBytes[right - 1]) /
+                          std::log(kMeasuredBytes[right] / kMeasuredBytes[right - 1]);
   return row[right - 1] + fraction * (row[right] - row[right - 1]);
 }
 

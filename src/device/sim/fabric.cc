@@ -134,9 +134,9 @@ Result<std::shared_ptr<Extent>> Fabric::import_extent(const HandleBytes& handle,
   Result<HandleLayout> layout = parse(handle, kind);
   if (!layout.ok()) return layout.status();
   if (is_own(layout->socket_name)) {
-    std::shared_ptr<Extent> own = find_export(layout->secret, kind);
-    return own ? Result(own)
-               : import_failed(layout->pid, Status::invalid_argument("it was released"));
+    std::shared_ptr<Extent> exported = find_export(layout->secret, kind);
+    return exported ? Result(exported)
+                    : import_failed(layout->pid, Status::invalid_argument("it was released"));
   }
   Result<UniqueFd> connection = connect_abstract(socket_name(layout->socket_name), timeout_);
   if (!connection.ok()) return import_failed(layout->pid, connection.status());

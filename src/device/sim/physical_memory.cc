@@ -114,9 +114,9 @@ Result<std::shared_ptr<Extent>> PhysicalMemory::create_extent(size_t bytes,
 // other extent.
 Status PhysicalMemory::assign_file_range(Extent& extent) {
   if (extent.export_options_.export_fd || extent.export_options_.export_fabric) {
-    Result<UniqueFd> own = make_file(extent.bytes_);
-    if (!own.ok()) return own.status();
-    extent.own_fd_ = *std::move(own);
+    Result<UniqueFd> file = make_file(extent.bytes_);
+    if (!file.ok()) return file.status();
+    extent.own_fd_ = *std::move(file);
     extent.fd_ = extent.own_fd_.get();
     return {};
   }

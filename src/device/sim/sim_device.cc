@@ -19,7 +19,7 @@ namespace {
 
 // The size of a plain allocation is rounded up to a multiple of this. Real drivers pack small
 // allocations instead.
-constexpr size_t kAllocationGranularity = 64 * kKiB;
+constexpr size_t kAllocationGranularityBytes = 64 * kKiB;
 
 }  // namespace
 
@@ -60,7 +60,7 @@ Result<DeviceAddress> SimDevice::allocate(size_t bytes) {
   return call(DeviceCall::kAllocate, [&](CallSize& size) -> Result<DeviceAddress> {
     if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
     if (Status ok = machine_.captures.check_unsafe_call("allocate"); !ok.ok()) return ok;
-    const auto rounded = try_align_up(bytes, kAllocationGranularity);
+    const auto rounded = try_align_up(bytes, kAllocationGranularityBytes);
     if (!rounded) return Status::out_of_memory(text("no device has ", bytes, " B"));
     size.bytes = *rounded;
     Result<std::shared_ptr<Extent>> extent = memory_.create_extent(*rounded, {});
@@ -209,7 +209,7 @@ Result<ExtentId> SimDevice::import_fd(int fd, size_t bytes) {
     // Imports first, which checks size and seals, even if the file belongs to this machine.
     Result<std::shared_ptr<Extent>> extent = PhysicalMemory::import_extent(fd, bytes);
     if (!extent.ok()) return extent.status();
-    if (std::shared_ptr<Extent> own = machine_.exports.find(fd)) return add_extent(own);
+    if (std::shared_ptr<Extent> known = machine_.exports.find(fd)) return add_extent(known);
     return add_extent(*std::move(extent));
   });
 }

@@ -12,12 +12,12 @@
 namespace ashlar::sim {
 namespace {
 
-constexpr size_t kBlockAlignment = 64 * kKiB;
+constexpr size_t kBlockAlignmentBytes = 64 * kKiB;
 
 }  // namespace
 
 Result<DeviceAddress> StreamOrderedPool::allocate(size_t bytes, StreamId stream) {
-  const auto rounded = try_align_up(bytes, kBlockAlignment);
+  const auto rounded = try_align_up(bytes, kBlockAlignmentBytes);
   if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B");
   if (!rounded) return Status::out_of_memory(text("no device has ", bytes, " B"));
   MutexLock lock(mutex_);
