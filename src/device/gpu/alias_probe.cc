@@ -44,7 +44,7 @@ class AliasProbe {
   DeviceAddress address(int mapping) const {
     return addresses_ + static_cast<size_t>(mapping) * bytes_;
   }
-  AliasProbeResult failed(const char* result, const DriverResult& call) const {
+  AliasProbeResult failure_result(const char* result, const DriverResult& call) const {
     return {false, text(result, ": ", explain(driver_, call))};
   }
 
@@ -73,15 +73,15 @@ AliasProbe::~AliasProbe() {
 }
 
 AliasProbeResult AliasProbe::run() {
-  if (const DriverResult ready = prepare(); !ready.ok()) return failed("not probed", ready);
-  if (const DriverResult first = map(0); !first.ok()) return failed("not probed", first);
-  if (const DriverResult second = map(1); !second.ok()) return failed("refused", second);
+  if (const DriverResult ready = prepare(); !ready.ok()) return failure_result("not probed", ready);
+  if (const DriverResult first = map(0); !first.ok()) return failure_result("not probed", first);
+  if (const DriverResult second = map(1); !second.ok()) return failure_result("refused", second);
   for (const StoreMethod store :
        {StoreMethod::kHostCopy, StoreMethod::kFill, StoreMethod::kDeviceCopy}) {
     for (int through = 0; through < kMappingCount; ++through) {
       size_t wrong_bytes = 0;
       const DriverResult transferred = transfer(store, through, wrong_bytes);
-      if (!transferred.ok()) return failed("refused", transferred);
+      if (!transferred.ok()) return failure_result("refused", transferred);
       if (wrong_bytes == 0) continue;
       return {false, text("incoherent: ", wrong_bytes, " of ", bytes_, " B stored through the ",
                           through == 0 ? "first" : "second",

@@ -14,11 +14,10 @@
 namespace ashlar::gpu {
 namespace {
 
-Status no_virtual_memory() { return Status::unsupported("this device has no virtual memory"); }
+Status virtual_memory_error() { return Status::unsupported("this device has no virtual memory"); }
 
-// Converts the status of a failed import of a descriptor or an allocation. Drivers report an
-// invalid handle with various errors, so every error except kOutOfMemory and kDeviceLost becomes
-// kInvalidArgument.
+// Converts the status of a failed import. Drivers report an invalid descriptor or allocation handle
+// with various errors, so all except kOutOfMemory and kDeviceLost become kInvalidArgument.
 Status invalid_handle_status(Status failed) {
   if (failed.is(StatusKind::kOutOfMemory) || failed.is(StatusKind::kDeviceLost)) return failed;
   return Status::invalid_argument(text("not a handle of exported memory: ", failed.message()));
@@ -27,7 +26,7 @@ Status invalid_handle_status(Status failed) {
 }  // namespace
 
 Status GpuDevice::check_granularity(const char* action, size_t bytes) const {
-  if (!properties_.has_virtual_memory) return no_virtual_memory();
+  if (!properties_.has_virtual_memory) return virtual_memory_error();
   const size_t granularity = properties_.granularity_bytes;
   if (bytes != 0 && is_aligned(bytes, granularity)) return {};
   return Status::invalid_argument(text("cannot ", action, " ", bytes,
@@ -53,9 +52,8 @@ Result<DeviceAddress> GpuDevice::reserve(size_t bytes, const ReserveOptions& opt
   });
 }
 
-// Reserves addresses that contain an aligned range of `bytes`. If the driver rejects the hint,
-// retries without it. If the driver does not honour an alignment above the granularity, reserves
-// more addresses.
+// Reserves addresses that contain an aligned range of `bytes`. Retries without the hint if it is
+// rejected, and with more bytes if an alignment above the granularity is not honoured.
 Result<AddressRange> GpuDevice::reserve_range(size_t bytes, size_t alignment_bytes,
                                               DeviceAddress hint) {
   DeviceAddress at;
@@ -82,7 +80,7 @@ Result<AddressRange> GpuDevice::reserve_range(size_t bytes, size_t alignment_byt
 
 Status GpuDevice::free_addresses(AddressRange range) {
   return call([&]() -> Status {
-    if (!properties_.has_virtual_memory) return no_virtual_memory();
+    if (!properties_.has_virtual_memory) return virtual_memory_error();
     MutexLock lock(mapping_mutex_);
     const Result<AddressRegistry::Reservation> found =
         backend_.addresses.find_empty_reservation(range, index());
@@ -156,7 +154,7 @@ ExtentId GpuDevice::add_extent(const ExtentRecord& extent) {
 
 Status GpuDevice::map(DeviceAddress at, ExtentId id) {
   return call([&]() -> Status {
-    if (!properties_.has_virtual_memory) return no_virtual_memory();
+    if (!properties_.has_virtual_memory) return virtual_memory_error();
     const Result<ExtentRecord> extent = find_extent(id);
     if (!extent.ok()) return extent.status();
     const AddressRange range{at, extent->bytes};
@@ -179,7 +177,7 @@ Status GpuDevice::map(DeviceAddress at, ExtentId id) {
 
 Status GpuDevice::set_access(AddressRange range, DeviceIndex accessor, Access access) {
   return call([&]() -> Status {
-    if (!properties_.has_virtual_memory) return no_virtual_memory();
+    if (!properties_.has_virtual_memory) return virtual_memory_error();
     if (Status known = check_peer(accessor); !known.ok()) return known;
     MutexLock lock(mapping_mutex_);
     Status whole = backend_.addresses.check_whole_extents(range, index());
@@ -194,7 +192,7 @@ Status GpuDevice::set_access(AddressRange range, DeviceIndex accessor, Access ac
       }
     }
     Status set = to_status(driver().set_access(range, accessor_ordinal, access));
-    // If the driver rejects an argument, it can only be kRead: the range was checked above.
+    // If kRead is rejected, the driver does not support it: the range was checked above.
     if (set.is(StatusKind::kInvalidArgument) && access == Access::kRead) {
       return Status::unsupported(set.message());
     }
@@ -205,7 +203,7 @@ Status GpuDevice::set_access(AddressRange range, DeviceIndex accessor, Access ac
 
 Status GpuDevice::unmap(AddressRange range) {
   return call([&]() -> Status {
-    if (!properties_.has_virtual_memory) return no_virtual_memory();
+    if (!properties_.has_virtual_memory) return virtual_memory_error();
     MutexLock lock(mapping_mutex_);
     Status whole = backend_.addresses.check_whole_extents(range, index());
     if (!whole.ok()) return whole;

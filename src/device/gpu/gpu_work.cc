@@ -61,18 +61,18 @@ bool GpuDevice::is_stream_idle(StreamId stream) {
 // stream_registry.h.
 Status GpuDevice::destroy_stream(StreamId stream) {
   return call([&]() -> Status {
-    const auto unknown = [&] {
+    const auto unknown_stream_error = [&] {
       return Status::invalid_argument(
           text("stream ", stream, " was not created by device ", index()));
     };
-    if (!streams_.contains(stream)) return unknown();
+    if (!streams_.contains(stream)) return unknown_stream_error();
     const Result<CaptureInfo> info = capture_info(stream);
     if (!info.ok()) return info.status();
     if (info->status != CaptureStatus::kNone) {
       return Status::invalid_argument(
           text("stream ", stream, " is capturing; end the capture first"));
     }
-    return streams_.retire(stream) ? Status() : unknown();
+    return streams_.retire(stream) ? Status() : unknown_stream_error();
   });
 }
 

@@ -32,7 +32,7 @@ int protection_for(Access access) {
 
 void* as_pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
-Status out_of_addresses(size_t bytes) {
+Status out_of_addresses_error(size_t bytes) {
   return Status::out_of_memory(text("no ", bytes, " B of addresses left in this process"));
 }
 
@@ -95,7 +95,7 @@ Result<DeviceAddress> AddressSpace::reserve_locked(size_t bytes, const ReserveOp
   reservation.owner = owner;
   DeviceAddress at;
   if (has_memory_) {
-    if (bytes > SIZE_MAX / 4) return out_of_addresses(bytes);
+    if (bytes > SIZE_MAX / 4) return out_of_addresses_error(bytes);
     reservation.shadow_distance = bytes + granularity_bytes_;
     const size_t both_halves = 2 * reservation.shadow_distance;
     at = DeviceAddress(reserve_host_addresses(both_halves, alignment, options.hint.value()));
@@ -107,7 +107,7 @@ Result<DeviceAddress> AddressSpace::reserve_locked(size_t bytes, const ReserveOp
     }
     at = pick_address_locked(bytes, alignment, hint);
   }
-  if (at.is_null()) return out_of_addresses(bytes);
+  if (at.is_null()) return out_of_addresses_error(bytes);
   if (has_memory_) reservation.watch = watch_host_access({at, bytes});
   reservations_.emplace(at, reservation);
   return at;
@@ -186,10 +186,10 @@ Status AddressSpace::map(DeviceAddress at, std::shared_ptr<Extent> extent, Devic
       at, {std::move(extent), owner, MappingKind::kMapped, no_access, PROT_NONE, false});
   if (run_count_ <= max_mappings_) return {};
   (void)erase_locked(mapping);  // not the last reference: SimDevice still owns the extent
-  return too_many_mappings();
+  return too_many_mappings_error();
 }
 
-Status AddressSpace::too_many_mappings() const {
+Status AddressSpace::too_many_mappings_error() const {
   return Status::out_of_memory(text("no more than ", max_mappings_, " separate mappings: unmap ",
                                     "some, or raise vm.max_map_count"));
 }

@@ -155,7 +155,7 @@ class AddressSpace {
   Status sync_shadow_locked(AddressRange range) ASHLAR_REQUIRES(mutex_);
   Status sync_shadow_run_locked(DeviceAddress at, size_t bytes, const Mapping& first)
       ASHLAR_REQUIRES(mutex_);
-  Status too_many_mappings() const;
+  Status too_many_mappings_error() const;
   // Returns how many of the mappings in the range and the next mapping after it start a run.
   size_t count_runs_locked(AddressRange range) const ASHLAR_REQUIRES_SHARED(mutex_);
   void unmap_shadow_locked(AddressRange range) ASHLAR_REQUIRES(mutex_);

@@ -23,7 +23,8 @@ Status AddressSpace::protect_locked(AddressRange range, const std::vector<int>& 
     before.push_back(it->second.protection);
   }
   set_protections_locked(range, protections);
-  Status synced = run_count_ <= max_mappings_ ? sync_shadow_locked(range) : too_many_mappings();
+  Status synced =
+      run_count_ <= max_mappings_ ? sync_shadow_locked(range) : too_many_mappings_error();
   if (synced.ok()) return synced;
   set_protections_locked(range, before);
   (void)sync_shadow_locked(range).ok();  // restores a state that the kernel accepted before

@@ -16,7 +16,7 @@ CaptureMode& mode_of_this_thread() {
   return mode;
 }
 
-Status invalidated(std::string_view call) {
+Status invalidated_error(std::string_view call) {
   return Status::invalid_argument(
       text(call, " is not allowed during this capture; the capture is now invalid"));
 }
@@ -179,7 +179,7 @@ Status CaptureTable::join(const SimStream& stream, const CapturedEvent& mark) {
 Status CaptureTable::reject_outside_work(const SimStream& stream) {
   MutexLock lock(mutex_);
   if (Capture* capture = find_locked(stream)) capture->invalidated = true;
-  return invalidated("waiting for an event recorded outside of the capture");
+  return invalidated_error("waiting for an event recorded outside of the capture");
 }
 
 // --- calls that are not allowed during a capture
@@ -190,7 +190,7 @@ Status CaptureTable::check_query(const SimStream& stream, std::string_view call)
   Capture* capture = find_locked(stream);
   if (capture == nullptr) return {};
   capture->invalidated = true;
-  return invalidated(call);
+  return invalidated_error(call);
 }
 
 Status CaptureTable::check_query(const SimEvent& event, std::string_view call) {
@@ -217,7 +217,7 @@ Status CaptureTable::check_unsafe_call(std::string_view call) {
     capture.invalidated = true;
     allowed = false;
   }
-  return allowed ? Status() : invalidated(call);
+  return allowed ? Status() : invalidated_error(call);
 }
 
 CaptureMode CaptureTable::exchange_thread_mode(CaptureMode mode) {

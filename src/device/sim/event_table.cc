@@ -8,7 +8,9 @@
 namespace ashlar::sim {
 namespace {
 
-Status unknown(EventId id) { return Status::invalid_argument(text("there is no event ", id)); }
+Status unknown_event_error(EventId id) {
+  return Status::invalid_argument(text("there is no event ", id));
+}
 
 }  // namespace
 
@@ -22,13 +24,13 @@ EventId EventTable::create(DeviceIndex device, const EventOptions& options) {
 Status EventTable::destroy(DeviceIndex device, EventId id) {
   if (Result<SimEvent> event = find(device, id); !event.ok()) return event.status();
   WriterLock lock(mutex_);
-  return events_.erase(id) == 1 ? Status() : unknown(id);
+  return events_.erase(id) == 1 ? Status() : unknown_event_error(id);
 }
 
 Result<SimEvent> EventTable::find(EventId id) const {
   ReaderLock lock(mutex_);
   const auto found = events_.find(id);
-  if (found == events_.end()) return unknown(id);
+  if (found == events_.end()) return unknown_event_error(id);
   return found->second;
 }
 
@@ -44,7 +46,7 @@ Result<SimEvent> EventTable::find(DeviceIndex device, EventId id) const {
 Status EventTable::record(EventId id, std::shared_ptr<Completion> completion) {
   WriterLock lock(mutex_);
   const auto found = events_.find(id);
-  if (found == events_.end()) return unknown(id);
+  if (found == events_.end()) return unknown_event_error(id);
   found->second.recorded = std::move(completion);
   found->second.captured = nullptr;
   return {};
@@ -54,7 +56,7 @@ Status EventTable::record(EventId id, CapturedEvent mark) {
   auto captured = std::make_shared<const CapturedEvent>(std::move(mark));
   WriterLock lock(mutex_);
   const auto found = events_.find(id);
-  if (found == events_.end()) return unknown(id);
+  if (found == events_.end()) return unknown_event_error(id);
   found->second.recorded = nullptr;
   found->second.captured = std::move(captured);
   return {};

@@ -84,7 +84,7 @@ Result<HandleLayout> parse(const HandleBytes& handle, HandleKind kind) {
   return layout;
 }
 
-Status import_failed(uint32_t pid, const Status& why) {
+Status import_error(uint32_t pid, const Status& why) {
   return Status::device_fault(why.call().empty() ? "import" : why.call(), why.code(),
                               text("cannot import memory from process ", pid, ": ", why.message()));
 }
@@ -136,10 +136,10 @@ Result<std::shared_ptr<Extent>> Fabric::import_extent(const HandleBytes& handle,
   if (is_own(layout->socket_name)) {
     std::shared_ptr<Extent> exported = find_export(layout->secret, kind);
     return exported ? Result(exported)
-                    : import_failed(layout->pid, Status::invalid_argument("it was released"));
+                    : import_error(layout->pid, Status::invalid_argument("it was released"));
   }
   Result<UniqueFd> connection = connect_abstract(socket_name(layout->socket_name), timeout_);
-  if (!connection.ok()) return import_failed(layout->pid, connection.status());
+  if (!connection.ok()) return import_error(layout->pid, connection.status());
   Result<PeerCredentials> peer = peer_credentials(connection->get());
   if (!peer.ok()) return peer.status();
   if (peer->uid != ::getuid())
@@ -147,13 +147,13 @@ Result<std::shared_ptr<Extent>> Fabric::import_extent(const HandleBytes& handle,
 
   ImportRequest request{layout->secret, static_cast<uint8_t>(kind)};
   Status sent = send_message(connection->get(), bytes_of(request), -1, timeout_);
-  if (!sent.ok()) return import_failed(layout->pid, sent);
+  if (!sent.ok()) return import_error(layout->pid, sent);
   ImportResponse response;
   Result<ReceivedMessage> received =
       receive_message(connection->get(), bytes_of(response), timeout_);
-  if (!received.ok()) return import_failed(layout->pid, received.status());
+  if (!received.ok()) return import_error(layout->pid, received.status());
   if (received->bytes != sizeof(response) || response.bytes == 0 || !received->fd.valid()) {
-    return import_failed(layout->pid, Status::invalid_argument("it was released"));
+    return import_error(layout->pid, Status::invalid_argument("it was released"));
   }
   return PhysicalMemory::import_range(received->fd.get(), response.offset, response.bytes);
 }

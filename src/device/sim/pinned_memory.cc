@@ -15,7 +15,7 @@ DeviceAddress address_of(const void* memory) {
   return DeviceAddress(reinterpret_cast<uint64_t>(memory));
 }
 
-Status not_allocated(const void* memory, DeviceIndex device) {
+Status not_allocated_error(const void* memory, DeviceIndex device) {
   return Status::invalid_argument(
       text(address_of(memory), " is not pinned memory allocated by device ", device));
 }
@@ -42,13 +42,13 @@ Result<void*> SimPinnedMemory::allocate(size_t bytes, DeviceIndex device) {
 Status SimPinnedMemory::check_allocated(const void* memory, DeviceIndex device) const {
   MutexLock lock(mutex_);
   if (find_locked(memory, device, true) != ranges_.end()) return {};
-  return not_allocated(memory, device);
+  return not_allocated_error(memory, device);
 }
 
 Result<size_t> SimPinnedMemory::free(void* memory, DeviceIndex device) {
   MutexLock lock(mutex_);
   const auto found = find_locked(memory, device, true);
-  if (found == ranges_.end()) return not_allocated(memory, device);
+  if (found == ranges_.end()) return not_allocated_error(memory, device);
   const size_t bytes = found->second.bytes;
   ::munmap(memory, bytes);
   ranges_.erase(found);
