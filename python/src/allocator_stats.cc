@@ -52,7 +52,7 @@ void start_history(const AllocatorObject& self, const std::optional<std::string>
 void annotate(const AllocatorObject& self, const py::kwargs& fields) {
   std::vector<std::pair<std::string, std::string>> all;
   for (const auto& [name, value] : fields) {
-    all.emplace_back(utf8_of(name), utf8_of(py::str(value)));
+    all.emplace_back(encode_utf8(name), encode_utf8(py::str(value)));
   }
   without_gil([&] { self.allocator().history().annotate(std::move(all)); });
 }
@@ -62,7 +62,7 @@ Snapshot take_snapshot(const AllocatorObject& self, bool include_traces) {
 }
 
 void save(const AllocatorObject& self, const py::object& path) {
-  const std::string name = path_of(path);
+  const std::string name = path_argument(path);
   without_gil([&] {
     const Snapshot snapshot = self.allocator().snapshot();
     try {

@@ -134,7 +134,7 @@ void record_stream(const BufferObject& self, const py::object& stream) {
 
 void annotate(const BufferObject& self, const py::str& annotation) {
   const std::shared_ptr<Memory> memory = self.memory();
-  const std::string note = utf8_of(annotation);
+  const std::string note = encode_utf8(annotation);
   without_gil(
       [&] { memory->owner->allocator().history().annotate(memory->buffer.address(), note); });
 }

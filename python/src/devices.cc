@@ -274,7 +274,7 @@ DeviceRef device_argument(const py::object& device) {
         text("device: ", repr_of(device),
              " is not a device (expected an ashlar.Device or a name, such as sim:0)")));
   }
-  const std::string name = utf8_of(device);
+  const std::string name = encode_utf8(device);
   return without_gil([&] { return device_named(name); });
 }
 

@@ -103,18 +103,18 @@ const ElementType& element_type(const py::object& dtype) {
   require_little_endian(dtype, dtype);
   std::string name;
   if (py::isinstance<py::str>(dtype)) {
-    name = utf8_of(dtype);
+    name = encode_utf8(dtype);
   } else if (py::hasattr(dtype, "name")) {
-    name = utf8_of(py::str(dtype.attr("name")));
+    name = encode_utf8(py::str(dtype.attr("name")));
   } else {
-    name = utf8_of(py::str(dtype));
+    name = encode_utf8(py::str(dtype));
   }
   constexpr std::string_view kTorch = "torch.";  // prefix of PyTorch's types
   if (name.starts_with(kTorch)) name.erase(0, kTorch.size());
   if (const ElementType* found = find_type(name)) return *found;
   if (const py::object known = as_numpy_type(dtype)) {
     require_little_endian(known, dtype);
-    if (const ElementType* found = find_type(utf8_of(known.attr("name")))) return *found;
+    if (const ElementType* found = find_type(encode_utf8(known.attr("name")))) return *found;
   }
   throw_bad_dtype(dtype, " is unknown");
 }

@@ -23,9 +23,9 @@ py::object make_exception(const char* name, const Status& status) {
   if (!status.call().empty()) {
     message += " (" + status.call() + ", code " + std::to_string(status.code()) + ")";
   }
-  py::object failure = kind(text_of(message));
+  py::object failure = kind(decode_utf8(message));
   failure.attr("kind") = std::string(ashlar::name(status.kind()));
-  failure.attr("call") = text_of(status.call());
+  failure.attr("call") = decode_utf8(status.call());
   failure.attr("code") = status.code();
   return failure;
 }

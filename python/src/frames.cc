@@ -68,8 +68,8 @@ class PythonFrames final : public FrameProvider {
     Frame described;
     // Python 3.9 and 3.10 have no qualified name.
     const char* const name = py::hasattr(held, "co_qualname") ? "co_qualname" : "co_name";
-    described.name = utf8_of(held.attr(name));
-    described.filename = utf8_of(held.attr("co_filename"));
+    described.name = encode_utf8(held.attr(name));
+    described.filename = encode_utf8(held.attr("co_filename"));
     described.line = line;
     std::map<CodeLine, CachedLine>
         evicted;  // destroyed without the lock: destroying code objects may run Python code

@@ -13,7 +13,7 @@
 namespace ashlar::python {
 namespace {
 
-py::buffer_info info_of(const HostBytes& bytes) {
+py::buffer_info python_buffer_info(const HostBytes& bytes) {
   const ArrayShape& shape = bytes.shape;
   const auto item_bytes = static_cast<py::ssize_t>(shape.type->bytes());
   std::vector<py::ssize_t> strides;
@@ -52,7 +52,7 @@ py::capsule host_to_dlpack(HostBytes bytes, DlpackDevice kind, const DlpackReque
 void bind_host_bytes(py::module_& module) {
   py::class_<HostBytes>(module, "_HostBytes", py::buffer_protocol(),
                         "Keeps memory alive for arrays over it.")
-      .def_buffer([](HostBytes& bytes) { return info_of(bytes); });
+      .def_buffer([](HostBytes& bytes) { return python_buffer_info(bytes); });
 }
 
 }  // namespace ashlar::python

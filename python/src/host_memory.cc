@@ -116,16 +116,16 @@ py::object stats_of(const HostAllocatorObject& self) {
   return py::module_::import("ashlar._display").attr("HostStats")(stats);
 }
 
-HostBytes bytes_of_buffer(const HostBufferObject& self, const py::object& dtype,
-                          const py::object& shape) {
+HostBytes host_bytes_of_buffer(const HostBufferObject& self, const py::object& dtype,
+                               const py::object& shape) {
   std::shared_ptr<PinnedMemory> memory = self.memory();
   ArrayShape elements = array_shape(dtype, shape, memory->bytes());
   std::byte* const data = memory->data();
   return {.owner = std::move(memory), .data = data, .shape = std::move(elements)};
 }
 
-HostBytes plain_bytes_of(const HostBufferObject& self) {
-  return bytes_of_buffer(self, py::str("uint8"), py::none());
+HostBytes uint8_host_bytes(const HostBufferObject& self) {
+  return host_bytes_of_buffer(self, py::str("uint8"), py::none());
 }
 
 DlpackDevice dlpack_kind(const HostBufferObject& self) {
@@ -140,7 +140,7 @@ DlpackDevice dlpack_kind(const HostBufferObject& self) {
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   try {
     const auto& buffer = py::handle(self).cast<const HostBufferObject&>();
-    return PyObject_GetBuffer(as_memoryview(plain_bytes_of(buffer)).ptr(), view, flags);
+    return PyObject_GetBuffer(as_memoryview(uint8_host_bytes(buffer)).ptr(), view, flags);
   } catch (py::error_already_set& failure) {
     failure.restore();
   } catch (const std::exception& failure) {
@@ -196,13 +196,13 @@ void bind_protocols(HostBufferClass& buffers) {
       .def(
           "numpy",
           [](const HostBufferObject& self, const py::object& dtype, const py::object& shape) {
-            return as_numpy(bytes_of_buffer(self, dtype, shape));
+            return as_numpy(host_bytes_of_buffer(self, dtype, shape));
           },
           py::arg("dtype") = "uint8", py::arg("shape") = py::none(),
           "A numpy array over the memory, without a copy. Keeps the memory alive.")
       .def(
           "memoryview",
-          [](const HostBufferObject& self) { return as_memoryview(plain_bytes_of(self)); },
+          [](const HostBufferObject& self) { return as_memoryview(uint8_host_bytes(self)); },
           "A memoryview of the bytes.")
       .def(
           "__dlpack__",
@@ -212,7 +212,7 @@ void bind_protocols(HostBufferClass& buffers) {
             if (!stream.is_none()) {
               throw py::buffer_error("stream: host memory has none (expected None)");
             }
-            return host_to_dlpack(plain_bytes_of(self), dlpack_kind(self),
+            return host_to_dlpack(uint8_host_bytes(self), dlpack_kind(self),
                                   {max_version, dl_device, copy});
           },
           py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(),

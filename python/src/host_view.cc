@@ -96,7 +96,7 @@ class HostView {
   std::shared_ptr<HostAccess> access_;  // shared with arrays and tensors; null: not open
 };
 
-HostBytes bytes_of_view(const HostView& view) {
+HostBytes host_bytes_of_view(const HostView& view) {
   const std::shared_ptr<HostAccess>& access = view.access();
   return {.owner = access,
           .data = access->data(),
@@ -105,7 +105,7 @@ HostBytes bytes_of_view(const HostView& view) {
 }
 
 py::object to_numpy_array(const HostView& view, const py::object& dtype, const py::object& copy) {
-  const py::object array = as_numpy(bytes_of_view(view));
+  const py::object array = as_numpy(host_bytes_of_view(view));
   const bool needs_cast = !dtype.is_none() && !py::object(array.attr("dtype")).equal(dtype);
   if (!copy.is_none() && !py::bool_(copy)) {
     if (needs_cast) throw py::value_error("another dtype needs a copy, but copy is False");
@@ -118,7 +118,7 @@ py::object to_numpy_array(const HostView& view, const py::object& dtype, const p
 py::capsule view_to_dlpack(const HostView& view, const py::object& stream,
                            const DlpackRequest& request) {
   if (!stream.is_none()) throw py::buffer_error("stream: host memory has none (expected None)");
-  return host_to_dlpack(bytes_of_view(view), DlpackDevice::kCpu, request);
+  return host_to_dlpack(host_bytes_of_view(view), DlpackDevice::kCpu, request);
 }
 
 }  // namespace
@@ -151,10 +151,11 @@ void bind_host_views(py::module_& module) {
       .def_property_readonly(
           "shape", [](const HostView& view) { return py::tuple(py::cast(view.shape().shape)); })
       .def(
-          "numpy", [](const HostView& view) { return as_numpy(bytes_of_view(view)); },
+          "numpy", [](const HostView& view) { return as_numpy(host_bytes_of_view(view)); },
           "Returns a numpy array over the memory, without a copy.")
       .def(
-          "memoryview", [](const HostView& view) { return as_memoryview(bytes_of_view(view)); },
+          "memoryview",
+          [](const HostView& view) { return as_memoryview(host_bytes_of_view(view)); },
           "Returns a memoryview of the memory, without a copy. Does not need numpy.")
       .def("__array__", to_numpy_array, py::arg("dtype") = py::none(), py::arg("copy") = py::none())
       .def(

@@ -98,11 +98,12 @@ RecordingObject load_from(std::string name, const py::object& device, Open open)
 }
 
 RecordingObject load(const py::object& path, const py::object& device) {
-  return load_from(path_of(path), device, [](const std::string& name, const ReadOptions& options) {
-    Result<Snapshot> snapshot = read_snapshot(name, options);
-    if (!snapshot.ok()) require_file(name, snapshot.status());
-    return snapshot;
-  });
+  return load_from(path_argument(path), device,
+                   [](const std::string& name, const ReadOptions& options) {
+                     Result<Snapshot> snapshot = read_snapshot(name, options);
+                     if (!snapshot.ok()) require_file(name, snapshot.status());
+                     return snapshot;
+                   });
 }
 
 // Loads a snapshot from bytes. Copies them, since the caller may release them after Ctrl-C, while
@@ -111,7 +112,7 @@ RecordingObject load_bytes(const py::bytes& given, const py::object& name,
                            const py::object& device) {
   auto bytes = std::make_shared<const std::string>(std::string(given));
   return load_from(
-      utf8_of(name), device, [bytes](const std::string& file_name, const ReadOptions& options) {
+      encode_utf8(name), device, [bytes](const std::string& file_name, const ReadOptions& options) {
         return read_snapshot(file_name, std::make_unique<MemorySource>(*bytes), options);
       });
 }
@@ -218,7 +219,7 @@ py::object oom(const RecordingObject& self, const TuneLimits& limits) {
 py::str viewer_page(const std::vector<RecordingObject>& recordings) {
   std::vector<std::shared_ptr<const DeviceRecording>> runs;
   for (const RecordingObject& each : recordings) runs.push_back(each.run);
-  return text_of(interruptible([runs = std::move(runs)](const std::stop_token& stop) {
+  return decode_utf8(interruptible([runs = std::move(runs)](const std::stop_token& stop) {
     const InterpreterGuard guard;
     const std::string page = view::embedded_viewer_page();
     if (page.empty()) unwrap(Status::unsupported(view::kNoViewerPage));

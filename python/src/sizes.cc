@@ -34,7 +34,7 @@ uint64_t number_argument(const py::object& number, const char* argument, uint64_
 
 size_t size_argument(const py::object& size, const char* argument) {
   if (py::isinstance<py::str>(size)) {
-    const Result<size_t> bytes = parse_bytes(utf8_of(size));
+    const Result<size_t> bytes = parse_bytes(encode_utf8(size));
     if (!bytes.ok())
       unwrap(Status::invalid_argument(text(argument, ": ", bytes.status().message())));
     return *bytes;

@@ -8,22 +8,22 @@
 
 namespace ashlar::python {
 
-py::str text_of(std::string_view bytes) {
+py::str decode_utf8(std::string_view bytes) {
   PyObject* decoded =
       PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace");
   if (decoded == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::str>(decoded);
 }
 
-std::string utf8_of(py::handle text) {
+std::string encode_utf8(py::handle text) {
   PyObject* encoded = PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace");
   if (encoded == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::bytes>(encoded);
 }
 
-std::string repr_of(py::handle object) { return utf8_of(py::repr(object)); }
+std::string repr_of(py::handle object) { return encode_utf8(py::repr(object)); }
 
-std::string path_of(const py::object& path) {
+std::string path_argument(const py::object& path) {
   PyObject* encoded = nullptr;
   if (PyUnicode_FSConverter(path.ptr(), &encoded) != 0) {
     return py::reinterpret_steal<py::bytes>(encoded);

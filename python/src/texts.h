@@ -14,16 +14,16 @@ namespace ashlar::python {
 namespace py = pybind11;
 
 // Decodes UTF-8. Replaces invalid bytes by U+FFFD.
-py::str text_of(std::string_view bytes);
+py::str decode_utf8(std::string_view bytes);
 
 // Encodes Python text. Writes lone surrogates as escapes: "\udc80".
-std::string utf8_of(py::handle text);
+std::string encode_utf8(py::handle text);
 
 // Returns repr(object), for messages.
 std::string repr_of(py::handle object);
 
 // Encodes a str, bytes or os.PathLike for the file system. Throws InvalidArgument for a path that
 // has NUL bytes or cannot be encoded, and raises TypeError for other types.
-std::string path_of(const py::object& path);
+std::string path_argument(const py::object& path);
 
 }  // namespace ashlar::python

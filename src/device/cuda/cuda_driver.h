@@ -111,6 +111,7 @@ class CudaDriver final : public gpu::VendorDriver {
   gpu::DriverResult add_to_multicast(gpu::Handle object, int device) override;
   gpu::DriverResult bind_multicast(gpu::Handle object, gpu::Handle extent, size_t bytes) override;
   gpu::DriverResult unbind_multicast(gpu::Handle object, int device, size_t bytes) override;
+
   gpu::DriverResult enable_peer_access(int peer) override;
   gpu::DriverResult disable_peer_access(int peer) override;
   gpu::DriverResult copy_to_peer(const PeerCopy& copy, StreamId stream) override;

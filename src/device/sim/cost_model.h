@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Modelled cost of driver calls: medians measured on one H200 with driver 580. See
+// Modelled cost of driver calls, from medians measured on one H200 with driver 580. See
 // docs/internals/cost_model.md for the figures and how they were measured.
 #pragma once
 
@@ -22,7 +22,8 @@ int64_t modelled_call_ns(DeviceCall call, const CallSize& size);
 
 // The memory that a copy or fill accesses: host memory over the link, or device memory only.
 enum class TransferPath { kHostLink, kDeviceMemory };
-// Returns the device time of a copy or fill, for the clock of seeded machines.
+// Returns the device time of a copy or fill, for the clock of seeded machines. Based on round
+// numbers, not on measurements.
 int64_t modelled_transfer_ns(TransferPath path, size_t bytes);
 
 }  // namespace ashlar::sim
