@@ -163,7 +163,8 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
 
   // --- rejected calls
 
-  // Expects that the call failed with this kind and a message, and is the thread's last error.
+  // Expects that the call failed with an error of this kind that has a message, and that this error
+  // is the thread's last error. Clears it.
   void expect_error(StatusKind kind, Device& by, const Status& status,
                     const char* file = __builtin_FILE(), int line = __builtin_LINE());
   template <typename T>

@@ -114,8 +114,8 @@ TEST_F(RemoteFaultInjection, StopAtAnyStepNamesRankAndLeavesNoKeys) {
   inject_at_each_step(SIGSTOP);
 }
 
-// The store is killed while the ranks wait in it or are about to. Each rank fails by its deadline
-// and names the store.
+// The store is killed while ranks are waiting for it, or just before they do. Each rank's call
+// fails before its deadline, and the error names the store.
 class StoreFaultInjection : public ::testing::TestWithParam<Step> {};
 
 void PrintTo(const Step& step, std::ostream* out) { *out << step.name; }

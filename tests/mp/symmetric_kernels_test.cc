@@ -286,12 +286,12 @@ std::string check_large_transfers(DeviceRank& own) {
     fill(round);
     handle.all_to_all(static_cast<int64_t>(share * sizeof(int32_t)),
                       with_test_timeout(0, result.data()));
-    std::vector<int32_t> taken(share * ranks);
-    for (size_t i = 0; i < taken.size(); ++i) {
+    std::vector<int32_t> expected_shares(share * ranks);
+    for (size_t i = 0; i < expected_shares.size(); ++i) {
       const size_t place = static_cast<size_t>(handle.rank()) * share + i % share;
-      taken[i] = word_of(round, static_cast<int>(i / share), place);
+      expected_shares[i] = word_of(round, static_cast<int>(i / share), place);
     }
-    if (!has(out_handle, taken)) return text("round ", round, ": wrong share");
+    if (!has(out_handle, expected_shares)) return text("round ", round, ": wrong share");
     own.group.barrier(0, kTestTimeout);
   }
   return "";

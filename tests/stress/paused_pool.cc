@@ -17,7 +17,7 @@ constexpr size_t kMaxPausedBytes = 16 * kMiB;
 
 }  // namespace
 
-void PausedPool::step() {
+void PoolPauseWorkload::step() {
   if (!pool_) make_pool();
   const uint64_t point = random_.below(100);
   if (!is_resumed()) {
@@ -39,7 +39,7 @@ void PausedPool::step() {
   free_all();
 }
 
-void PausedPool::make_pool() {
+void PoolPauseWorkload::make_pool() {
   device_ = random_.below(kDeviceCount);
   pool_ = PoolId{0, environment_.next_pool()};
   PoolOptions options;
@@ -47,7 +47,7 @@ void PausedPool::make_pool() {
   expect_ok_or_fault(engine().create_pool(*pool_, options));
 }
 
-void PausedPool::allocate() {
+void PoolPauseWorkload::allocate() {
   const auto bytes = static_cast<size_t>(std::exp2(9 + 14 * random_.fraction()));
   while (!live_.empty() && live_.bytes() + bytes > kMaxPausedBytes) {
     environment_.free(live_.take_any(random_));
@@ -62,7 +62,7 @@ void PausedPool::allocate() {
 }
 
 // Treats the pool as paused even if the call failed, because the pause may have begun.
-void PausedPool::pause() {
+void PoolPauseWorkload::pause() {
   const bool keeps = random_.below(2) == 0;
   const Status paused = engine().pause(tag_, keeps);
   if (paused.is(StatusKind::kUnsupported)) return;  // a block was allocated while caching was off
@@ -71,7 +71,7 @@ void PausedPool::pause() {
 }
 
 // The pool stays paused if there is not enough memory.
-void PausedPool::resume() {
+void PoolPauseWorkload::resume() {
   const Status resumed = engine().resume(tag_);
   expect_ok_or_fault(resumed);
   if (!resumed.ok()) return;
@@ -82,7 +82,7 @@ void PausedPool::resume() {
   contents_ = Contents::kPresent;
 }
 
-void PausedPool::free_all() {
+void PoolPauseWorkload::free_all() {
   if (!pool_) return;
   if (!is_resumed()) resume();
   while (!live_.empty()) {

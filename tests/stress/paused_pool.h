@@ -11,9 +11,9 @@
 
 namespace ashlar::stress {
 
-class PausedPool {
+class PoolPauseWorkload {
  public:
-  PausedPool(Environment& environment, Random& random, size_t index)
+  PoolPauseWorkload(Environment& environment, Random& random, size_t index)
       : environment_(environment),
         random_(random),
         tag_("paused pool of thread " + std::to_string(index)) {}

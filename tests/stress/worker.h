@@ -49,7 +49,7 @@ class Worker {
   uint64_t step_count_ = 0;
   LiveBlocks live_;
   std::unique_ptr<Session> session_;
-  PausedPool paused_pool_;
+  PoolPauseWorkload paused_pool_;
   Graphs graphs_;
   TransientStreams transient_streams_;
 };

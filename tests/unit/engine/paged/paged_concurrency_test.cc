@@ -65,7 +65,8 @@ TEST_F(PagedConcurrency, ConcurrentOperationsKeepObserversInformed) {
   expect_valid();
 }
 
-// One thread maps and retires while the others read the same views.
+// All threads allocate and free on one stream, so any of them may map or retire mappings while the
+// others read the same views.
 TEST_F(PagedConcurrency, ThreadsShareViewsOfOneStream) {
   const StreamId stream = new_stream();
   std::vector<std::thread> threads;

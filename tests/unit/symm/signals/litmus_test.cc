@@ -36,9 +36,10 @@ int turn_count() {
   return std::max(whole / kBatch, 1) * kBatch;
 }
 
-// The writer stores data and then signals; a reader that sees the signal must see the data. Uses
-// three sets of messages in rotation: when a slot accepts another signal, the reader has finished
-// the set before the previous one.
+// The writer stores data and then signals; a reader that sees the signal must see the data.
+// A slot accepts the signal of a turn only after the reader has consumed the signal of kBatch turns
+// earlier. The reader may then still be in the previous batch but has finished the one before it,
+// so with three batches of messages in rotation the writer never overwrites an unread message.
 TEST(LitmusConcurrency, MessagePassingBySignals) {
   const int turns = turn_count();
   const RankPads memory(2);

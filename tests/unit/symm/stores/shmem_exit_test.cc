@@ -13,13 +13,13 @@
 namespace ashlar {
 namespace {
 
-Deadline soon() { return Deadline::after(std::chrono::seconds(30)); }
+Deadline long_deadline() { return Deadline::after(std::chrono::seconds(30)); }
 
 // Stores `value` as the exit status. Returns the status that the launcher reads.
 std::optional<int> status_of(const std::string& value) {
   const std::shared_ptr<symm::Store> store = symm::make_memory_store();
-  EXPECT_TRUE(store->set(shmem_exit_key("job"), value, std::chrono::minutes(1), soon()).ok());
-  return shmem_exit_status(*store, "job", soon());
+  EXPECT_TRUE(store->set(shmem_exit_key("job"), value, std::chrono::minutes(1), long_deadline()).ok());
+  return shmem_exit_status(*store, "job", long_deadline());
 }
 
 TEST(ShmemExitStatus, IsTruncatedToEightBits) {
@@ -38,7 +38,7 @@ TEST(ShmemExitStatus, IsOneIfMalformed) {
 
 TEST(ShmemExitStatus, IsNothingIfNotSet) {
   const std::shared_ptr<symm::Store> store = symm::make_memory_store();
-  EXPECT_EQ(shmem_exit_status(*store, "job", soon()), std::nullopt);
+  EXPECT_EQ(shmem_exit_status(*store, "job", long_deadline()), std::nullopt);
 }
 
 }  // namespace
