@@ -16,7 +16,7 @@ if(NOT outcome EQUAL 0)
   message(FATAL_ERROR "${executable} --gtest_list_tests failed: ${outcome}. Run it to see why")
 endif()
 
-# Lines without indentation are suites: the name, a dot, and a comment if the suite has parameters.
+# Lines without indentation are suites: the name, a dot, and for typed suites a comment.
 string(REGEX MATCHALL "(^|\n)[A-Za-z0-9_/]+\\." suites "${listed}")
 if(NOT suites)
   message(FATAL_ERROR "${executable} --gtest_list_tests names no suite. Has it lost its tests?")

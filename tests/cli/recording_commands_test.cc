@@ -152,7 +152,8 @@ TEST(CliGateTest, RejectsInvalidLimitsBeforeReadingFiles) {
   }
 }
 
-// A block of 11.1 MiB in a segment of 12 MiB; the remainder is too small to split off. No times.
+// A block of 11.1 MiB in a segment of 12 MiB; the remainder is too small to split off. The
+// entries have no times.
 std::string unsplit_run(const ScratchFolder& folder, const std::string& conf) {
   std::ofstream(folder.file("run.json"))
       << R"({"segments": [], "device_traces": [[)"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements the fixtures of the single suites: when they skip, and helpers that no other suite
-// uses.
+// Implements the fixtures of the suites, except CaptureRulesContract (capture_rules_contract.cc):
+// when they skip, and their own helpers.
 #include "device_contract.h"
 
 namespace ashlar::contract {

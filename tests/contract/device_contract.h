@@ -148,8 +148,8 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
 
   // --- control streams
 
-  // Queues a closed gate in the stream and waits until the stream reaches it. The gate opens at the
-  // end of the test.
+  // Queues a closed gate in the stream and waits until the stream reaches it. The end of the
+  // test opens the gate if it is still closed.
   StreamGate& block_stream(StreamId stream) { return block_stream(stream, device()); }
   StreamGate& block_stream(StreamId stream, Device& on);
   // Like block_stream, but does not wait until the stream reaches the gate. Use it for a second
@@ -183,7 +183,7 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
     expect_error(StatusKind::kOutOfMemory, device(), result, file, line);
   }
 
-  // Expects that no device's memory use changes during its lifetime.
+  // Expects that no device's memory use changes during the object's lifetime.
   class MemoryUnchangedCheck {
    public:
     explicit MemoryUnchangedCheck(DeviceContract& contract, int line = __builtin_LINE());
@@ -283,11 +283,12 @@ class CaptureRulesContract : public CaptureContract {
   void SetUp() override;
   void TearDown() override;
 
-  // The blocking calls of device.h on objects outside the capture. Each call undoes its effect.
+  // Returns blocking calls (see "capture" in device.h) on objects outside the capture. A call that
+  // allocates or frees undoes its effect.
   std::vector<NamedCall> blocking_calls();
-  // Expects that the call fails and invalidates the capture.
+  // Captures `stream_` and expects that the call fails and invalidates the capture.
   void expect_invalidates(CaptureMode mode, const NamedCall& call, const RunOn& run_on);
-  // Expects that the call succeeds and the capture continues.
+  // Captures `stream_` and expects that the call succeeds and the capture continues.
   void expect_allowed(CaptureMode mode, const NamedCall& call, const RunOn& run_on);
 
   StreamId stream_;  // the capturing stream

@@ -11,7 +11,7 @@ namespace {
 
 constexpr PoolId kOtherPool{2, 0};
 
-// The properties of a block that a caller can observe.
+// The properties of a block that a restore must preserve.
 struct BlockProperties {
   size_t requested_bytes = 0;
   StreamId stream;

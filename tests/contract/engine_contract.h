@@ -5,9 +5,9 @@
 // instantiates the suites; `classic_engines.cc` is an example.
 //
 // The suites hold for every engine: they do not assume addresses, how far a block exceeds its
-// request, or how much memory an engine reserves. The devices are simulated and have real memory;
-// their streams run unless a test pauses them. The same suites run on vendors' back ends over
-// stand-in drivers, and on a real CUDA device (`engine_machine.h`).
+// request, or how much memory an engine reserves. They run on simulated devices, on vendors' back
+// ends over stand-in drivers, and on a real CUDA device (`engine_machine.h`). Simulated devices
+// have real memory. Streams run unless a test pauses them.
 #pragma once
 
 #include <functional>
@@ -49,8 +49,8 @@ void PrintTo(const EngineUnderTest& engine, std::ostream* out);
 EngineUnderTest on_plain_device(EngineUnderTest engine);
 std::string engine_name(const testing::TestParamInfo<EngineUnderTest>& engine);
 
-// Destroys the engine with all remaining blocks at the end of every test, and expects that all
-// device memory is free again.
+// Destroys the engine with all remaining blocks at the end of every test. Expects that all memory
+// of the engine's device is then free, unless the device stays lost.
 class EngineContract : public testing::TestWithParam<EngineUnderTest> {
  protected:
   static constexpr size_t kCapacityBytes = 256 * kMiB;
@@ -163,7 +163,7 @@ class EngineCheckpointContract : public EngineContract {
   static constexpr PoolId kPool{1, 0};
   void SetUp() override;  // routes all allocations to the pool
   PoolCheckpoint take_checkpoint() { return require_ok(engine().checkpoint(kPool)); }
-  // Expect that the call fails without changing anything.
+  // Expect that the call fails with a message that contains `why`, and changes nothing.
   void expect_no_checkpoint(const std::string& why);
   void expect_no_restore(const PoolCheckpoint& checkpoint, const std::string& why);
 };

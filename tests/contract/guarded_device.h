@@ -38,6 +38,8 @@ class GuardedDevice final : public ForwardingDevice {
 
   // --- memory: counted and limited
 
+  // Memory that the driver's pool caches counts as used here, but not against the limit of
+  // allocate_async, because the pool can reuse it.
   Result<DeviceMemoryStats> memory_stats() override {
     return intercept(DeviceCall::kMemoryStats, [&]() -> Result<DeviceMemoryStats> {
       Result<DriverPoolStats> pool = DriverPoolStats{};
@@ -76,7 +78,6 @@ class GuardedDevice final : public ForwardingDevice {
     });
   }
 
-  // Counts memory that the driver's pool caches as used, although the pool would reuse it.
   Result<DeviceAddress> allocate_async(size_t bytes, StreamId stream) override {
     uses_pool_.store(true);
     return intercept(DeviceCall::kAllocateAsync, [&] {

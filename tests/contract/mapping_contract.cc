@@ -238,7 +238,7 @@ std::vector<AddressRange> wrong_mapped_ranges(DeviceAddress begin, size_t granul
       {begin + 3 * granule, 2 * granule},  // leaves the reservation
       {begin, SIZE_MAX - granule + 1},     // overflows
       {begin, SIZE_MAX},                   // overflows
-      {DeviceAddress(), granule},          // is nowhere
+      {DeviceAddress(), granule},          // has a null address
       {DeviceAddress(0) + (SIZE_MAX - granule + 1), granule},
   };
 }

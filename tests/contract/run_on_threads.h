@@ -13,8 +13,8 @@
 
 namespace ashlar::contract {
 
-// Runs `function` on each thread and waits for all. The threads start together. An exception fails
-// the test.
+// Runs `function` on each thread and waits for all. All calls start at the same time. An
+// exception fails the test.
 inline void run_on_threads(size_t thread_count,
                            const std::function<void(size_t thread)>& function) {
   std::latch start(static_cast<std::ptrdiff_t>(thread_count));

@@ -15,7 +15,7 @@ namespace ashlar::contract {
 
 class StreamPauser {
  public:
-  // REQUIRES: the driver is loaded. Throws if it lacks the function.
+  // Throws if the CUDA driver is not loaded or lacks a required function.
   explicit StreamPauser(Device& device);
 
   // Pausing a paused stream has no effect.

@@ -45,7 +45,7 @@ namespace {
 
 constexpr std::string_view kToken = "sesame17";
 constexpr std::string_view kPort = "00000";  // placeholder in inputs for the server's port
-constexpr size_t kMaxPieces = 32;            // each piece waits for the server's thread
+constexpr size_t kMaxPieces = 32;  // few, because each piece waits for the server's thread
 
 std::shared_ptr<const Recording> small_recording() {
   static const auto made =

@@ -30,8 +30,8 @@ bool ClassicModel::would_climb_ladder(size_t bytes, StreamId stream) const {
   (void)trial.search(wanted);
   trial.collect_by_age();
   if (trial.reserved_bytes_ != reserved_bytes_) return true;
-  // An upper bound for expandable segments. If the ladder is climbed needlessly, the run only loses
-  // a few pending blocks, which complete early.
+  // An upper bound for expandable segments. If the engine does not climb the ladder after all, the
+  // run only loses a few pending blocks, which complete early.
   const size_t most =
       std::max(wanted.segment_bytes, wanted.bytes + 2 * granule(wanted.list.is_small));
   return trial.is_above_limit(most) || trial.reserved_bytes_ + most > capacity_bytes_;
@@ -154,7 +154,7 @@ void ClassicModel::free(uint64_t address, BlockState state) {
 
 void ClassicModel::complete(uint64_t address) { make_free(find(address)); }
 
-// Merges with free neighbours and returns the result.
+// Frees the block and merges it with free neighbours. Returns the result.
 ClassicModel::BlockRef ClassicModel::make_free(BlockRef at) {
   Segment& segment = segments_[at.segment];
   std::vector<ModelBlock>& blocks = segment.blocks;

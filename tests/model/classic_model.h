@@ -67,8 +67,9 @@ class ClassicModel {
 
   // Returns the address of the block; empty if out of memory.
   std::optional<uint64_t> allocate(size_t bytes, StreamId stream);
-  // Whether the request makes the engine wait for streams, because garbage collection releases old
-  // segments, or because the request needs new device memory and the device or the limit is full.
+  // Whether the request may make the engine wait for streams, because garbage collection releases
+  // old segments, or because the request needs new memory for which the device or the limit may be
+  // too small.
   bool would_climb_ladder(size_t bytes, StreamId stream) const;
   // Frees a block. `state` is kFree, or kPending until complete().
   void free(uint64_t address, BlockState state);

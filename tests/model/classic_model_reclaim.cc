@@ -126,7 +126,7 @@ void ClassicModel::release_segment(uint64_t address) {
   segments_.erase(segments_.begin() + static_cast<ptrdiff_t>(at.segment));
 }
 
-// Unmaps the whole granules of a free block. What remains at its ends stays free.
+// Unmaps the whole granules of a free block. Partial granules at its ends stay free.
 void ClassicModel::unmap(uint64_t address) {
   const BlockRef at = find(address);
   Segment& segment = segments_[at.segment];

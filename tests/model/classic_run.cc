@@ -147,10 +147,10 @@ void ClassicRun::use(Live& live, StreamId stream) {
 // --- pools
 
 void ClassicRun::route(size_t slot, StreamId stream) {
-  const bool taken =
+  const bool is_routed =
       std::any_of(model_.pools().begin(), model_.pools().end(),
                   [&](const auto& each) { return each.second.routed_stream == stream; });
-  if (taken) return;
+  if (is_routed) return;
   if (!model_.pools().contains(slots_[slot])) {
     slots_[slot] = PoolId{0, ++last_pool_};
     const PoolOptions options{.source = nullptr, .use_on_oom = slot == 1, .no_split = slot == 2};

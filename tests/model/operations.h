@@ -33,8 +33,8 @@ struct Operation {
   uint64_t number = 0;
   size_t which = 0;
   size_t id = 0;  // position in the original list, from 1
-  // For kFree and kUse: the id of the operation that allocated the block; used instead of `number`.
-  // Identifies the same block after other operations were removed from the list.
+  // For kFree and kUse: the id of the operation that allocated the block. If set, replaces
+  // `number`. Identifies the same block after other operations were removed from the list.
   std::optional<size_t> target{};
 };
 

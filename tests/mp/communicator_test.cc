@@ -27,7 +27,7 @@ using ::testing::StartsWith;
 
 constexpr size_t kSharedBytes = 100'000;
 
-// A collective operation without side effects.
+// Waits for all ranks: the allocation is collective, and its memory is not used.
 Status synchronize(Communicator& group) {
   return group.allocate_internal(64, long_deadline()).status();
 }
@@ -259,8 +259,9 @@ TEST_P(RankFailures, SurvivorsNameVictimBeforeDeadline) {
     CommunicatorOptions options = context.options();
     options.on_phase = [&](Phase phase) {
       if (context.rank != 1 || phase != fault.phase) return;
-      // Do not stop while another thread of this process writes to the store: the other ranks would
-      // block on the store's lock and report that instead of the lost rank.
+      // `erase` waits for writes of this process's other threads. If the process stopped during a
+      // write, the other ranks would block on the store's lock and report that instead of the lost
+      // rank.
       if (fault.signal == SIGSTOP) (void)context.store->erase("absent", long_deadline()).ok();
       ::raise(fault.signal);
     };

@@ -35,12 +35,13 @@ const auto kAllFaults =
 // Repeats `operation` until it fails, and returns its error. The first calls may succeed if the
 // victim had already done its part. Appends deviations from the expected failure in brackets.
 std::string run_until_failure(const std::function<Status()>& operation) {
-  const Deadline soon = Deadline::after(RankContext::short_lease_options().lease + kMargin);
+  const Deadline detection_deadline =
+      Deadline::after(RankContext::short_lease_options().lease + kMargin);
   Status ended;
   for (int round = 0; round < 3 && ended.ok(); ++round) ended = operation();
   std::string message = ended.to_string();
   if (!ended.is(StatusKind::kPeerLost)) message += " [not a peer loss]";
-  if (soon.has_passed()) message += " [too late]";
+  if (detection_deadline.has_passed()) message += " [too late]";
   return message;
 }
 
@@ -129,7 +130,7 @@ class BarrierFaultInjection : public ::testing::TestWithParam<PeerFault> {
       const auto barrier = [&] {
         return operations->run(Signal{}, {.timeout = kTestTimeout, .in_flight = &in_flight});
       };
-      if (Status met = barrier(); !met.ok()) return met.to_string();
+      if (Status passed = barrier(); !passed.ok()) return passed.to_string();
       if (context.rank == kVictim) {
         set_access_trap({group->pads()->pad(pad_of), options.pad_bytes}, Access::kWrite,
                         fault.signal);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ranks rendezvous in Redis and communicate over UCX. At each step of joining and of a rendezvous,
-// one rank or the store is killed or stopped. The two machines are simulated by different machine
-// names.
+// one rank is killed or stopped, or the store is killed. The two machines are simulated by
+// different machine names.
 #include <signal.h>
 
 #include "ashlar/redis_store.h"

@@ -78,8 +78,8 @@ class SharedBlocksTest : public ::testing::TestWithParam<ShareSource> {
 INSTANTIATE_TEST_SUITE_P(Sources, SharedBlocksTest, all_share_sources(),
                          ::testing::PrintToStringParamName());
 
-// Shares a block that contains 111 at its start and at its end. Frees the buffer and ends the share
-// on the first notification, and exits on the second.
+// Shares a block that contains 111 at its start and 112 at its end. Frees the buffer and ends the
+// share on the first notification, and exits on the second.
 int export_sim_block(int socket_fd, ShareSource source) {
   SimProcess process(source);
   Buffer front = process.allocator().allocate(3 * kMiB);
@@ -92,10 +92,10 @@ int export_sim_block(int socket_fd, ShareSource source) {
   if (process.read(address + 64) != 222) return 3;
   buffer.reset();
   share.reset();
-  // Not reused while the importer has it open.
+  // The block is not reused while the importer has it open.
   if (process.allocator().allocate(kSharedBlockBytes).address() == address) return 4;
   if (!notify(socket_fd) || !wait_for_notification(socket_fd)) return 5;
-  // The importer has closed it.
+  // The importer has closed the block.
   const bool is_free_again =
       eventually([&] { return process.active_bytes() == static_cast<int64_t>(3 * kMiB); });
   if (!is_free_again) return 6;

@@ -186,10 +186,10 @@ TEST_F(SharingTest, FabricHandleIsValidWhileExporterLives) {
 
   child.kill();
   EXPECT_EQ(process.read(at), 555u);
-  const Status late = process.device().import_fabric(handle, kExtentBytes).status();
-  EXPECT_EQ(late.kind(), StatusKind::kDeviceFault) << late.to_string();
-  EXPECT_NE(late.message().find("cannot import memory from process"), std::string::npos)
-      << late.to_string();
+  const Status import_status = process.device().import_fabric(handle, kExtentBytes).status();
+  EXPECT_EQ(import_status.kind(), StatusKind::kDeviceFault) << import_status.to_string();
+  EXPECT_NE(import_status.message().find("cannot import memory from process"), std::string::npos)
+      << import_status.to_string();
 }
 
 TEST_F(SharingTest, RejectsFabricHandleOfReleasedExtent) {
@@ -203,9 +203,10 @@ TEST_F(SharingTest, RejectsFabricHandleOfReleasedExtent) {
   });
   DeviceProcess process;
   const FabricHandle handle = receive_handle(child.socket_fd());
-  const Status late = process.device().import_fabric(handle, kExtentBytes).status();
-  EXPECT_EQ(late.kind(), StatusKind::kDeviceFault);
-  EXPECT_NE(late.message().find("released"), std::string::npos) << late.to_string();
+  const Status import_status = process.device().import_fabric(handle, kExtentBytes).status();
+  EXPECT_EQ(import_status.kind(), StatusKind::kDeviceFault);
+  EXPECT_NE(import_status.message().find("released"), std::string::npos)
+      << import_status.to_string();
   ASSERT_TRUE(notify(child.socket_fd()));
   EXPECT_EQ(child.wait(), 0);
 }

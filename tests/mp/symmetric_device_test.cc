@@ -131,7 +131,7 @@ TEST_P(SymmetricDevices, RunsWorkInStreamOrder) {
         int expected = 0;
         const int count = own.group.world_size();
         for (int round = 0; round < 4; ++round) {
-          // Ranks use different streams; the order of the calls decides.
+          // Ranks use different streams. Calls are matched in the order in which they are made.
           const StreamId stream = (round + own.group.rank()) % 2 == 0 ? one : other;
           if (!add(stream, own.group.rank() + 1).ok()) return "launch failed";
           options.stream = stream;

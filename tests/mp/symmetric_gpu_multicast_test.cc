@@ -22,7 +22,7 @@ namespace {
 using ::testing::StartsWith;
 
 // Joins without measuring thresholds and without sharing devices.
-DeviceRank joined(const StandinGpuRank& own) {
+DeviceRank join_rank(const StandinGpuRank& own) {
   return {own.rank, own.device, gpu_group_options(own.rank, false)};
 }
 
@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricCudaMulticastRanks, ::testing::Val
 
 TEST_P(SymmetricCudaMulticastRanks, IsSetUpByDriverAndFreedWithMemory) {
   RankProcesses ranks(GetParam(), on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
-                        DeviceRank own = joined(rank);
+                        DeviceRank own = join_rank(rank);
                         if (!own.handle.no_multicast_reason().empty()) {
                           return own.handle.no_multicast_reason();
                         }
@@ -116,7 +116,7 @@ std::string check_driver_fault(const StandinGpuRank& rank, DeviceRank& own,
 
 TEST_F(SymmetricCudaMulticast, AnyDriverFailureFallsBackOnAllRanks) {
   RankProcesses ranks(3, on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
-                        DeviceRank own = joined(rank);
+                        DeviceRank own = join_rank(rank);
                         std::string reasons;
                         int mark = 0;
                         for (const DriverFault& each : driver_faults()) {
@@ -142,7 +142,7 @@ TEST_F(SymmetricCudaMulticast, AnyDriverFailureFallsBackOnAllRanks) {
 }
 
 std::string reason_of(const StandinGpuRank& rank) {
-  DeviceRank own = joined(rank);
+  DeviceRank own = join_rank(rank);
   if (own.handle.multicast_ptr() != nullptr) return "it has";
   const std::string wrong = check_memory(own, 1);
   const std::string reason = own.handle.no_multicast_reason();
@@ -207,7 +207,7 @@ TEST_F(SymmetricCudaMulticast, IsReleasedBeforeLocalMemory) {
   for (const bool is_buffer_first : {true, false}) {
     RankProcesses ranks(
         2, on_standin_gpu([is_buffer_first](const StandinGpuRank& rank) -> std::string {
-          DeviceRank own = joined(rank);
+          DeviceRank own = join_rank(rank);
           SymmetricBuffer buffer = own.heap.allocate(4096);
           std::optional<Handle> handle = own.group.rendezvous(buffer, kTestTimeout);
           const size_t objects = rank.driver.multicast_count();
@@ -237,9 +237,9 @@ size_t objects_freed_with_handle(const StandinGpuRank& rank, DeviceRank& own) {
 // still be inside the collective.
 TEST_F(SymmetricCudaMulticast, IsKeptAfterTimedOutCollectiveOnly) {
   RankProcesses ranks(2, on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
-                        DeviceRank own = joined(rank);
+                        DeviceRank own = join_rank(rank);
                         const StreamId stream = *own.device().create_stream();
-                        const milliseconds soon(20);
+                        const milliseconds short_timeout(20);
                         const auto after = [&](const std::function<void()>& operation) -> size_t {
                           if (rank.rank.rank == 0 && error_message(operation).find("timeout") != 0)
                             return 100;
@@ -247,17 +247,17 @@ TEST_F(SymmetricCudaMulticast, IsKeptAfterTimedOutCollectiveOnly) {
                           return objects_freed_with_handle(rank, own);
                         };
                         std::string wrong;
-                        if (after([&] { own.handle.wait_signal(1, 3, soon); }) != 1)
+                        if (after([&] { own.handle.wait_signal(1, 3, short_timeout); }) != 1)
                           wrong += "signal; ";
                         const auto in_stream = [&] {
-                          own.handle.wait_signal(1, 3, soon, stream);
+                          own.handle.wait_signal(1, 3, short_timeout, stream);
                           own.group.finish(stream);
                         };
                         if (after(in_stream) != 1) wrong += "signal in a stream; ";
-                        const auto barrier = [&] { own.group.barrier(5, soon); };
+                        const auto barrier = [&] { own.group.barrier(5, short_timeout); };
                         if (after(barrier) != 1) wrong += "barrier; ";
                         CollectiveOptions options = with_test_timeout();
-                        options.timeout = soon;
+                        options.timeout = short_timeout;
                         const auto reduce = [&] {
                           own.handle.two_shot_all_reduce(10, {}, options);
                         };
@@ -275,7 +275,7 @@ TEST_F(SymmetricCudaMulticast, IsKeptAfterTimedOutCollectiveOnly) {
 // switch.
 TEST_F(SymmetricCudaMulticast, IsKeptByHeapWhenFailedGroupIsDropped) {
   RankProcesses ranks(3, on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
-                        std::optional<DeviceRank> own = joined(rank);
+                        std::optional<DeviceRank> own = join_rank(rank);
                         if (rank.rank.rank == 1) ::raise(SIGKILL);
                         const Deadline end = Deadline::after(kTestTimeout);
                         while (own->group.failure().ok()) {
@@ -363,7 +363,7 @@ std::string check_multimem_gather(DeviceRank& own, size_t words) {
 
 TEST_P(SymmetricCudaMulticastRanks, MultimemCollectivesUseSwitchWherePossible) {
   RankProcesses ranks(GetParam(), on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
-                        DeviceRank own = joined(rank);
+                        DeviceRank own = join_rank(rank);
                         const StreamId stream = *own.device().create_stream();
                         const bool is_alone = rank.rank.world_size == 1;
                         const bool has_kernels = image_has_multimem();
@@ -405,7 +405,7 @@ TEST_P(SymmetricCudaMulticastRanks, MultimemCollectivesUseSwitchWherePossible) {
 // Out-of-place sums and puts, aligned and unaligned.
 TEST_P(SymmetricCudaMulticastRanks, OutOfPlaceSumsAndPutsUseSwitch) {
   RankProcesses ranks(GetParam(), on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
-                        DeviceRank own = joined(rank);
+                        DeviceRank own = join_rank(rank);
                         std::string wrong = run_multimem_program(own);
                         const bool has_kernels = image_has_multimem();
                         const size_t kernels = has_kernels && rank.rank.world_size > 1 ? 1 : 0;
@@ -434,7 +434,7 @@ TEST_P(SymmetricCudaMulticastRanks, OutOfPlaceSumsAndPutsUseSwitch) {
 
 TEST_F(SymmetricCudaMulticast, ChecksArgumentsBeforeLaunch) {
   RankProcesses ranks(2, on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
-                        DeviceRank own = joined(rank);
+                        DeviceRank own = join_rank(rank);
                         const size_t before = rank.driver.multimem_count();
                         std::string wrong =
                             rank.rank.rank == 1 ? check_multimem_invalid_arguments(own) : "";
@@ -449,7 +449,7 @@ TEST_F(SymmetricCudaMulticast, ChecksArgumentsBeforeLaunch) {
 // Address tables are freed with the group and leave nothing in the driver.
 TEST_F(SymmetricCudaMulticast, FreesAddressTablesWithGroup) {
   RankProcesses ranks(2, on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
-                        DeviceRank own = joined(rank);
+                        DeviceRank own = join_rank(rank);
                         const size_t extents = rank.driver.extent_count();
                         (void)own.handle.buffer_ptrs_on_device();
                         (void)own.handle.signal_pad_ptrs_on_device();

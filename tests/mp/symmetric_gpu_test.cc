@@ -43,8 +43,8 @@ struct GpuRank {
 
 // Does a rendezvous, which serves as a barrier that needs no kernels.
 void rendezvous_all(GpuRank& own) {
-  const SymmetricBuffer passing = own.heap.allocate(1);
-  (void)own.group.rendezvous(passing, kTestTimeout);
+  const SymmetricBuffer temporary = own.heap.allocate(1);
+  (void)own.group.rendezvous(temporary, kTestTimeout);
 }
 
 class SymmetricGpu : public ::testing::TestWithParam<int> {};

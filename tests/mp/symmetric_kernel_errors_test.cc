@@ -27,11 +27,11 @@ TEST_F(SymmetricGpuKernelErrors, TimeoutsNameTheAwaitedRank) {
       2, with_kernels([](DeviceRank& own) -> std::string {
         std::string message;
         if (own.group.rank() == 0) {
-          const milliseconds soon(20);
+          const milliseconds short_timeout(20);
           own.handle.put_signal(1, 3, kTestTimeout);
-          message += error_message([&] { own.handle.put_signal(1, 3, soon); });
-          message += error_message([&] { own.handle.wait_signal(1, 3, soon); });
-          message += error_message([&] { own.handle.wait_for_value(1, 9, 3, soon); });
+          message += error_message([&] { own.handle.put_signal(1, 3, short_timeout); });
+          message += error_message([&] { own.handle.wait_signal(1, 3, short_timeout); });
+          message += error_message([&] { own.handle.wait_for_value(1, 9, 3, short_timeout); });
         }
         own.group.barrier(0, kTestTimeout);
         if (own.group.rank() == 1) own.handle.wait_signal(0, 3, kTestTimeout);
@@ -72,11 +72,12 @@ TEST_F(SymmetricGpuKernelErrors, TimedOutCollectiveMustBeResumedFirst) {
         own.group.barrier(0, kTestTimeout);
         std::string message;
         if (own.group.rank() == 0) {
-          CollectiveOptions soon = with_test_timeout();
-          soon.timeout = milliseconds(20);
-          message = error_message([&] { own.handle.one_shot_all_reduce(50, sum, soon); });
-          // Rejected although it would need more scratch memory.
-          message += error_message([&] { own.handle.one_shot_all_reduce(16000, sum, soon); });
+          CollectiveOptions short_options = with_test_timeout();
+          short_options.timeout = milliseconds(20);
+          message = error_message([&] { own.handle.one_shot_all_reduce(50, sum, short_options); });
+          // A call that would need more scratch memory is rejected as well.
+          message +=
+              error_message([&] { own.handle.one_shot_all_reduce(16000, sum, short_options); });
         }
         // This barrier does not interfere with the barriers inside the collective.
         own.group.barrier(0, kTestTimeout);
@@ -152,9 +153,9 @@ TEST_F(SymmetricGpuKernelErrors, HandlesAndGroupsWaitForStreamWork) {
                         const StreamId stream = *device.create_stream();
                         {
                           DeviceRank own(rank, device, gpu_group_options(rank));
-                          const SymmetricBuffer passing = own.heap.allocate(4096);
+                          const SymmetricBuffer temporary = own.heap.allocate(4096);
                           {
-                            const Handle handle = own.group.rendezvous(passing, kTestTimeout);
+                            const Handle handle = own.group.rendezvous(temporary, kTestTimeout);
                             CollectiveOptions options = with_test_timeout();
                             options.stream = stream;
                             for (int i = 0; i < 20; ++i) handle.all_reduce(1024, {}, options);

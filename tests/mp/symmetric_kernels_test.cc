@@ -83,8 +83,8 @@ struct Comparison {
     own.write(bytes);
     own.group.barrier(0, kTestTimeout);
   }
-  // Calls `run(handle, out)` for host and for device memory. Compares all `bytes` of the buffers,
-  // and with `to_out` also of the outputs.
+  // Calls `run(handle, out)` for host and for device memory. Compares 8000 bytes of the buffers,
+  // and with `to_out` also `compared_bytes` of the outputs.
   template <typename Run>
   bool is_same(const Run& run, bool to_out) {
     fill();
@@ -101,8 +101,8 @@ struct Comparison {
   size_t compared_bytes = 0;
 };
 
-// Every type and operation, at vector-aligned and unaligned offsets, with a count that is not a
-// multiple of a vector.
+// Compares every type and operation, at vector-aligned and unaligned offsets, with a count that is
+// not a multiple of a vector.
 std::string compare_reductions(DeviceRank& own) {
   HostReference reference(own, Comparison::kHostBytes);
   Comparison compare{own, reference, std::mt19937(static_cast<unsigned>(11 + own.group.rank()))};
@@ -312,7 +312,7 @@ TEST_P(SymmetricGpuKernelResults, KeepsGroupOrderAcrossStreams) {
         int expected = 1;
         CollectiveOptions options = with_test_timeout();
         for (size_t round = 0; round < 6; ++round) {
-          // Ranks use different streams; the order of the calls decides.
+          // Ranks use different streams. Calls are matched in the order in which they are made.
           options.stream = streams[(round + static_cast<size_t>(own.group.rank())) % 2];
           own.handle.all_reduce(100, {ElementType::kI32, ReduceOp::kSum}, options);
           expected *= count;

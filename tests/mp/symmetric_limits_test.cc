@@ -43,7 +43,7 @@ size_t mapped_bytes() {
 }
 
 // Returns the message of the OutOfMemory that `call` throws. Other outcomes are marked in brackets.
-std::string out_of_memory_in(const std::function<void()>& call) {
+std::string out_of_memory_message(const std::function<void()>& call) {
   try {
     call();
   } catch (const OutOfMemory& full) {
@@ -55,7 +55,7 @@ std::string out_of_memory_in(const std::function<void()>& call) {
 }
 
 // Checks that the group still works after an error.
-std::string resume(SymmetricRank& own) {
+std::string check_group_works(SymmetricRank& own) {
   const SymmetricBuffer buffer = own.heap.allocate(kSmall);
   const Handle handle = own.group.rendezvous(buffer, kTestTimeout);
   buffer.as<float>()[0] = 1;
@@ -72,13 +72,14 @@ TEST(SymmetricLimits, ReportsOutOfMemoryBeyondFileSizeLimit) {
           const Limit files(RLIMIT_FSIZE, kLarge / 2);
           const size_t fds = open_fd_count();
           const size_t mappings = symmetric_mapping_count();
-          const std::string message = out_of_memory_in([&] { (void)own.heap.allocate(kLarge); });
+          const std::string message =
+              out_of_memory_message([&] { (void)own.heap.allocate(kLarge); });
           if (message.find("symmetric memory of 1073751040 bytes") == std::string::npos)
             return message;
           if (open_fd_count() != fds) return "leaked descriptors";
           if (symmetric_mapping_count() != mappings) return "leaked memory";
         }
-        return resume(own);
+        return check_group_works(own);
       }));
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
   EXPECT_THAT(ranks.store_keys(), IsEmpty());
@@ -95,14 +96,14 @@ TEST(SymmetricLimits, ReportsOutOfMemoryWhenMappingPeersFails) {
                         std::string message;
                         if (own.group.rank() == 1) {
                           const Limit addresses(RLIMIT_AS, mapped_bytes() + kLarge / 2);
-                          message = out_of_memory_in(rendezvous_all);
+                          message = out_of_memory_message(rendezvous_all);
                         } else {
-                          message = out_of_memory_in(rendezvous_all);
+                          message = out_of_memory_message(rendezvous_all);
                         }
                         if (!message.starts_with("rank 1: symmetric memory of")) return message;
                         if (symmetric_mapping_count() != mappings) return "leaked mappings";
                         rendezvous_all();  // the address space limit is lifted on all ranks
-                        return resume(own);
+                        return check_group_works(own);
                       }));
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
   EXPECT_THAT(ranks.store_keys(), IsEmpty());

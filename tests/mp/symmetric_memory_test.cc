@@ -55,7 +55,7 @@ TEST(SymmetricMemory, RendezvousIsCachedAndChecksOrder) {
       if (paired.view<int>(1 - paired.rank(), 1)[0] != 42 - rank.rank) return "wrong pair";
     }
     (void)world.rendezvous(first, kTestTimeout);
-    // Cached: one rank can call it alone.
+    // The handle is cached, so one rank can call rendezvous alone.
     if (rank.rank == 1) (void)world.rendezvous(first.data() + 100, milliseconds(1));
     SymmetricBuffer third = heap.allocate(kMemoryBytes);
     const std::string refused = error_message(

@@ -149,7 +149,7 @@ TEST(SymmetricPoolTest, DetectsDifferentHistoryWithEqualLayout) {
   RankProcesses ranks(
       2, with_memory(8, [](SymmetricRank& own) -> std::string {
         SymmetricPool pool(own.heap, {.name = "pool", .segment_bytes = kSegmentBytes});
-        { const SymmetricBuffer passing = pool.allocate(own.group.rank() == 0 ? 640 : 512); }
+        { const SymmetricBuffer temporary = pool.allocate(own.group.rank() == 0 ? 640 : 512); }
         const SymmetricBuffer buffer = pool.allocate(512);
         return error_message([&] { (void)own.group.rendezvous(buffer, kTestTimeout); });
       }));
@@ -202,9 +202,10 @@ TEST(SymmetricPoolTest, ChecksNamesAndSizes) {
             [&] { const SymmetricPool bad(own.heap, {.name = "bad", .segment_bytes = 0}); });
         if (none.find("segments of 0 bytes") == std::string::npos) return none;
         // A group name must not collide with the name of a pool's segments.
-        const std::string taken = error_message(
+        const std::string name_error = error_message(
             [&] { (void)own.heap.allocate(8, {.group = "pool pool", .persistent_id = {}}); });
-        if (taken.find("group 'pool pool': expected 1 to 64") == std::string::npos) return taken;
+        if (name_error.find("group 'pool pool': expected 1 to 64") == std::string::npos)
+          return name_error;
         SymmetricBuffer survivor = pool->allocate(16);
         pool.reset();
         survivor.as<int>()[0] = 1;

@@ -202,13 +202,13 @@ TEST(SymmetricMemory, TimeoutNamesStoppedRemoteRank) {
     const RemoteBody body = [&operation](SymmetricRank& own, Store& store) -> std::string {
       if (own.handle.rank() == 3) ::raise(SIGSTOP);
       std::string message = "succeeded";
-      const Deadline soon = Deadline::after(std::chrono::seconds(20));
+      const Deadline deadline = Deadline::after(std::chrono::seconds(20));
       try {
         operation(own);
       } catch (const TimeoutError& late) {
         message = late.what();
       }
-      if (soon.has_passed()) message += " [too late]";
+      if (deadline.has_passed()) message += " [too late]";
       check_ok(store.barrier("all-know", 3, kNoExpiry, long_deadline()));
       return message;
     };

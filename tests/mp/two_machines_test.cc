@@ -31,7 +31,7 @@ TEST(TwoMachinesTest, PutsGetsAndAddsAcrossMachines) {
       check_ok(self.endpoint(rank).fence(long_deadline()));
       check_ok(self.at(rank).post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, long_deadline()));
     }
-    // All ranks have signaled, so their data has arrived.
+    // Once all ranks have signaled, their data has arrived.
     const Deadline end = long_deadline();
     while (self.own_word(0) < 4) {
       self.transport->progress();
@@ -79,11 +79,12 @@ TEST(TwoMachinesTest, CutCableTimesOutAndNamesRank) {
     UcxRank self(context, "tcp", TwoMachines::cable(context.rank));
     if (context.rank == 0 && !machines.cut()) return "not cut";
     self.barrier();
-    const Deadline soon = Deadline::after(std::chrono::milliseconds(200));
-    const Status late =
-        self.at(1 - context.rank).fetch({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, soon).status();
+    const Deadline short_wait = Deadline::after(std::chrono::milliseconds(200));
+    const Status timeout_status = self.at(1 - context.rank)
+                                      .fetch({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, short_wait)
+                                      .status();
     self.barrier();
-    return late.to_string();
+    return timeout_status.to_string();
   });
   EXPECT_THAT(ranks.results(),
               ::testing::ElementsAre(HasSubstr("timeout: rank 1 of group tested: an atomic"),

@@ -241,22 +241,23 @@ TEST(UcxProcesses, TimeOutWhenPeerIsStopped) {
   RankProcesses ranks(2, [&](RankContext& context) -> std::string {
     UcxRank self(context, kTcp);
     if (context.rank == 1) ::raise(SIGSTOP);
-    const auto soon = [] { return Deadline::after(milliseconds(100)); };
+    const auto call_deadline = [] { return Deadline::after(milliseconds(100)); };
     // The peer may still answer until it is stopped.
     Result<uint64_t> fetched = uint64_t{0};
     const Deadline end = long_deadline();
-    while (fetched.ok() && !end.has_passed()) fetched = self.at(1).fetch(add(0, 1), soon());
+    while (fetched.ok() && !end.has_passed())
+      fetched = self.at(1).fetch(add(0, 1), call_deadline());
     if (!fetched.status().is(StatusKind::kTimeout)) return fetched.status().to_string();
-    check_ok(self.at(1).post(add(0, 1), soon()));
-    if (!self.endpoint(1).quiet(soon()).is(StatusKind::kTimeout)) return "quiet";
+    check_ok(self.at(1).post(add(0, 1), call_deadline()));
+    if (!self.endpoint(1).quiet(call_deadline()).is(StatusKind::kTimeout)) return "quiet";
     if (self.failure->has_happened()) return "a timeout must not fail the group";
     std::vector<std::byte> got(100);
-    const Status late = self.at(1).get(0, got, soon());
-    if (!late.is(StatusKind::kTimeout)) return late.to_string();
+    const Status timeout_status = self.at(1).get(0, got, call_deadline());
+    if (!timeout_status.is(StatusKind::kTimeout)) return timeout_status.to_string();
     // The data is larger than the buffers of the system and the transport, so a put must time out.
     const std::vector<std::byte> large_data(kSharedBytes);
     Status full;
-    while (full.ok() && !end.has_passed()) full = self.at(1).put(0, large_data, soon());
+    while (full.ok() && !end.has_passed()) full = self.at(1).put(0, large_data, call_deadline());
     return full.to_string();
   });
   EXPECT_EQ(ranks.results(1)[0],
@@ -299,20 +300,21 @@ TEST(UcxProcesses, RejectAllCallsInForkedChild) {
     if (context.rank == 0) {
       ChildProcess child([&](int) {
         ::alarm(60);
-        const Deadline soon = Deadline::after(seconds(5));
+        const Deadline call_deadline = Deadline::after(seconds(5));
         std::array<std::byte, 8> word{};
         Transport& transport = *self.transport;
         const std::vector<Status> results = {
             transport.share(word).status(),
-            transport.connect(transport.address(), {0, "tested", self.failure}, soon).status(),
-            transport.quiet(soon),
+            transport.connect(transport.address(), {0, "tested", self.failure}, call_deadline)
+                .status(),
+            transport.quiet(call_deadline),
             self.endpoint(1).open("").status(),
-            self.endpoint(1).fence(soon),
-            self.endpoint(1).quiet(soon),
-            self.at(1).put(0, word, soon),
-            self.at(1).get(0, word, soon),
-            self.at(1).post(add(0, 1), soon),
-            self.at(1).fetch(add(0, 1), soon).status()};
+            self.endpoint(1).fence(call_deadline),
+            self.endpoint(1).quiet(call_deadline),
+            self.at(1).put(0, word, call_deadline),
+            self.at(1).get(0, word, call_deadline),
+            self.at(1).post(add(0, 1), call_deadline),
+            self.at(1).fetch(add(0, 1), call_deadline).status()};
         const auto is_rejected = [](const Status& status) {
           return status.is(StatusKind::kInvalidArgument) &&
                  status.message().find("forked") != std::string::npos;

@@ -8,8 +8,8 @@
 
 #include "ashlar/c/plugin.h"
 
-int called_dummy_alloc = 0;  // 123 and 321 once called, as in PyTorch's test
-int called_dummy_free = 0;
+int called_dummy_alloc = 0;  // set to 123 by a call, as in PyTorch's test
+int called_dummy_free = 0;   // set to 321 by a call
 
 size_t last_bytes = 0;
 size_t last_free_bytes = 0;

@@ -189,9 +189,9 @@ static void test_teams(void) {
   int* word = shmem_calloc(1, sizeof(int));
   if (me % 2 == 0) {
     shmem_ctx_t context = SHMEM_CTX_INVALID;
-    shmem_team_t of = SHMEM_TEAM_INVALID;
+    shmem_team_t context_team = SHMEM_TEAM_INVALID;
     ASHLAR_EXPECT(shmem_team_create_ctx(backwards, SHMEM_CTX_SERIALIZED, &context) == 0);
-    ASHLAR_EXPECT(shmem_ctx_get_team(context, &of) == 0 && of == backwards);
+    ASHLAR_EXPECT(shmem_ctx_get_team(context, &context_team) == 0 && context_team == backwards);
     shmem_ctx_int_atomic_add(context, word, me + 1, 0); /* the last of the evens */
     shmem_ctx_quiet(context);
     shmem_ctx_destroy(context);
@@ -244,7 +244,7 @@ static void test_active_sets(void) {
   int* dest = shmem_malloc(64 * sizeof(int));
   long* sums = shmem_calloc(2, sizeof(long));
   double _Complex* product = shmem_malloc(2 * sizeof(double _Complex));
-  const int half = (count + 1) / 2; /* 0, 2, 4, ... */
+  const int half = (count + 1) / 2; /* the number of PEs 0, 2, 4, ... */
   source[0] = 10 + me;
   source[1] = 20 + me;
   dest[0] = -7;

@@ -114,7 +114,7 @@ static void test_signals(void) {
   const int next = (me + 1) % count;
   long* data = shmem_calloc(64, sizeof(long));
   uint64_t* signals = shmem_calloc(2, sizeof(uint64_t));
-  uint64_t* taken = shmem_calloc(1, sizeof(uint64_t));
+  uint64_t* consumed = shmem_calloc(1, sizeof(uint64_t));
   long own[64];
   const int before = (me + count - 1) % count;
   for (uint64_t round = 1; round <= 300; ++round) {
@@ -123,8 +123,8 @@ static void test_signals(void) {
     ASHLAR_EXPECT(shmem_signal_wait_until(signals, SHMEM_CMP_EQ, round) == round);
     for (int at = 0; at < 64; ++at) ASHLAR_EXPECT(data[at] == (long)round * 100 + at);
     /* Tell the sender that the data may be overwritten. */
-    shmem_uint64_atomic_set(taken, round, before);
-    shmem_uint64_wait_until(taken, SHMEM_CMP_GE, round);
+    shmem_uint64_atomic_set(consumed, round, before);
+    shmem_uint64_wait_until(consumed, SHMEM_CMP_GE, round);
   }
   ASHLAR_EXPECT(shmem_signal_fetch(signals) == 300);
   shmem_barrier_all();
@@ -134,7 +134,7 @@ static void test_signals(void) {
   }
   shmem_signal_wait_until(signals + 1, SHMEM_CMP_EQ, (uint64_t)count * 3);
   shmem_barrier_all();
-  shmem_free(taken);
+  shmem_free(consumed);
   shmem_free(signals);
   shmem_free(data);
 }

@@ -4,8 +4,8 @@
 // that CUDA and HIP share, implemented on a simulated machine. shared_*.cc, cuda.cc and hip.cc
 // export them under the vendors' names.
 //
-// Like a real driver, aborts the process on a handle that it never returned, so that a back end
-// that passes one through fails its tests. Thread safe.
+// Like a real driver, aborts the process on an unknown handle, so that a back end that passes one
+// through fails its tests. Unknown streams are rejected instead; see current_device.h. Thread safe.
 #pragma once
 
 #include <atomic>
@@ -76,8 +76,8 @@ class Core {
   size_t device_count() { return machine().device_count(); }
   Device& device(size_t index) { return machine().device(DeviceIndex(index)); }
 
-  // Makes calls of the function `call` return `code`; kDone makes them work again. A function that
-  // also accepts extents fails only for multicast objects and fabric handles.
+  // Makes calls of `call` return `code`; kDone makes them work again. Supports the functions for
+  // multicast objects and fabric handles; their calls with other objects are not affected.
   void set_result(const std::string& call, Code code);
   Code result_of(std::string_view call);
 

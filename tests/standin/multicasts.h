@@ -3,7 +3,7 @@
 // The multicast objects of a stand-in driver, shared between processes through a page of memory.
 // Returns errors where a real driver blocks forever or misbehaves: binding or mapping before all
 // devices were added, importing an object that its creator released before that, adding a device
-// twice, unbinding released memory, or releasing a bound or mapped object. Thread safe.
+// twice, or releasing a bound or mapped object. Thread safe.
 #pragma once
 
 #include <array>

@@ -195,7 +195,7 @@ ASHLAR_STANDIN_FOR(cuMemPoolGetAttribute, hipMemPoolGetAttribute)
   }
 }
 
-// The simulated pool resets both peaks together.
+// A reset of either peak resets both, because the simulated pool can only reset them together.
 ASHLAR_STANDIN_FOR(cuMemPoolSetAttribute, hipMemPoolSetAttribute)
 (MemoryPool pool, int attribute, void* value) {
   const uint64_t bytes = *static_cast<uint64_t*>(value);

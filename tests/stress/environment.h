@@ -31,7 +31,7 @@ void expect_ok_or_fault(const Status& status);
 
 class Environment {
  public:
-  // REQUIRES: options that src/config accepts.
+  // REQUIRES: src/config accepts `options`.
   Environment(uint64_t seed, size_t capacity_bytes, const AllocatorOptions& options);
   ~Environment();
   Environment(const Environment&) = delete;

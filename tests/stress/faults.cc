@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Draws from all calls of an engine, except those on which the stress test itself relies: kernels,
-// the end of a capture, and capture contents.
+// Draws from most calls of an engine, but not from those on which the stress test itself relies:
+// kernels, the end of a capture, and capture contents.
 #include "faults.h"
 
 #include <array>

@@ -14,7 +14,7 @@ namespace ashlar::stress {
 class Session {
  public:
   Session(Environment& environment, Random& random);
-  // Releases the pool, which is destroyed when its last block is freed.
+  // Releases the pool, which a trim destroys once its last block has been freed.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

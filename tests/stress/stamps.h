@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Block contents that simulated device work writes and checks: one unique word in each unit of
-// kMinBlockBytes. Detects the stamps of other blocks in the same memory, at an eighth of the cost
-// of writing every byte.
+// kMinBlockBytes. Detects the stamps of other blocks in the same memory, but touches only one of
+// eight cache lines.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,8 @@ class Mismatches {
   std::string first_;
 };
 
-// Returns work that stamps the block. REQUIRES: it is queued on a stream that may use the block.
+// Returns work that stamps the block. REQUIRES: the work is queued on a stream that may use the
+// block.
 inline sim::Kernel write_stamp(const Stamp& stamp) {
   return [stamp](const sim::DeviceMemory& memory) -> Status {
     Result<std::span<uint64_t>> words = memory.try_view<uint64_t>(stamp.at, stamp.bytes / 8);

@@ -47,8 +47,8 @@ void TransientStreams::allocate() {
   if (held.ok()) live_.add(*held);
 }
 
-// Makes a successor stream wait for this stream first, because no stream can wait for a destroyed
-// stream.
+// If blocks are live, makes a successor stream wait for this stream first, because no stream can
+// wait for a destroyed stream.
 void TransientStreams::destroy() {
   while (!orphaned_blocks_.empty()) free_orphaned_block();
   successor_ = {stream_->device, environment_.any_stream(device_, random_)};

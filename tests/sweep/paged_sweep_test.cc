@@ -42,7 +42,7 @@ class PagedWorkload final : public sweep::Workload {
     expect_ok_or_fault(engine_.add_accessor(kPeer));  // for all later mappings
   }
   void on_allocated(const Block& block, size_t bytes, StreamId stream) override {
-    // Returns kInvalidArgument if the memory is not accessible.
+    // A fill fails with kInvalidArgument if the memory is not accessible.
     expect_ok_or_fault(device().fill(block.address, 1, bytes, stream));
     if (!has_peer() || !has_views_) return;
     expect_ok_or_fault(machine().device(kPeer).fill(block.address, 1, bytes, kDefaultStream));

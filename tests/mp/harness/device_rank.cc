@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements a test program for ranks that are processes or threads.
+// Implements the ranks, which are processes or threads, and their test program.
 #include "mp/harness/device_rank.h"
 
 #include <algorithm>
@@ -164,10 +164,10 @@ struct Program {
 
   void copy_here(void* to, const std::byte* from, size_t bytes) const {
     const DeviceAddress at(reinterpret_cast<uint64_t>(from));
-    const StreamId passing = *own.device().create_stream();
-    Status done = own.device().copy_to_host(to, at, bytes, passing);
-    if (done.ok()) done = own.device().synchronize_stream(passing);
-    if (!done.ok() || !own.device().destroy_stream(passing).ok()) std::memset(to, 0xEE, bytes);
+    const StreamId temporary = *own.device().create_stream();
+    Status done = own.device().copy_to_host(to, at, bytes, temporary);
+    if (done.ok()) done = own.device().synchronize_stream(temporary);
+    if (!done.ok() || !own.device().destroy_stream(temporary).ok()) std::memset(to, 0xEE, bytes);
   }
 
   std::string check_signals() const {

@@ -71,7 +71,8 @@ struct SimDeviceRank : DeviceRank {
 std::string run_device_program(DeviceRank& own);
 // Collective over two ranks. Rank 0 times out waiting in a stream for a signal; both then continue.
 std::string check_stream_timeout(DeviceRank& own);
-// One rank. Invalid arguments and a capturing stream must be rejected before anything is launched.
+// Called by one rank. Invalid arguments and a capturing stream must be rejected before anything is
+// launched.
 std::string check_invalid_arguments(DeviceRank& own);
 
 // Host memory in another group of the same ranks, on which tests compute reference results.

@@ -15,7 +15,7 @@
 
 namespace ashlar::symm {
 
-// What a rank below the public API needs before it joins a group.
+// The inputs of a rank that joins a group through the classes below the public API.
 struct RankContext {
   static ProcessOptions short_lease_options() {
     return {std::chrono::milliseconds(100), std::chrono::milliseconds(2000)};
@@ -41,7 +41,7 @@ struct RankContext {
   RankHeap heap{*process, process->backends().activate(), {}};
 };
 
-// What a rank that uses the public API needs before it joins a group.
+// The inputs of a rank that joins a group through the public API.
 struct RankSpec {
   int rank = 0;
   int world_size = 1;

@@ -20,7 +20,8 @@ bool is_guard(std::span<const std::byte> bytes) {
   return std::memcmp(bytes.data(), guard.data(), bytes.size()) == 0;
 }
 
-// A check of collectives on memory that starts at `begin`. Every word initially contains rank + 1.
+// A check of collectives on the part of the rank's buffer that starts at `begin`. Before each
+// collective, every word of that part contains rank + 1.
 struct CollectiveCheck {
   SymmetricRank& own;
   const Handle& handle;  // at the offset
@@ -245,7 +246,7 @@ std::string check_signals(SymmetricRank& own) {
     if (words[channel] != round) return text("signal ", round, " came before its data");
     if (channel == 7) handle.barrier(1, kTestTimeout);
   }
-  // Every rank increments a counter of every rank.
+  // Every rank puts a word to every rank and adds to a counter of every rank.
   handle.barrier(0, kTestTimeout);
   const int mine = 100 + handle.rank();
   for (int rank = 0; rank < count; ++rank) {

@@ -54,9 +54,9 @@ class SymmetricMemory : public ::testing::TestWithParam<int> {};
 
 // Returns the message of the Error that `operation` throws, or "nothing" if it throws none.
 std::string error_message(const std::function<void()>& operation);
-// Repeats `operation` until its error message contains `expected`, and returns the last message.
-// Used for timeouts that name the missing ranks: on a loaded machine, the first messages may also
-// name ranks that are not delayed on purpose.
+// Repeats `operation` while it times out with a message that does not contain `expected`, for at
+// most kTestTimeout. Returns the last message. Used for timeouts that name the missing ranks: on a
+// loaded machine, the first messages may also name ranks that are not delayed on purpose.
 std::string error_message_naming(std::string_view expected, const std::function<void()>& operation);
 // Whether `operation` throws InvalidArgument.
 bool throws_invalid_argument(const std::function<void()>& operation);

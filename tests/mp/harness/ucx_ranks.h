@@ -45,7 +45,7 @@ class UcxRank {
   std::vector<std::unique_ptr<RemoteRegion>> regions_;
 };
 
-// Throws if `status` is an error, which becomes the rank's result.
+// Throws if `status` is an error. The error then becomes the rank's result.
 void check_ok(const Status& status);
 template <typename T>
 T check_ok(Result<T> result) {

@@ -16,7 +16,7 @@ import ashlar
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 TRACES = ROOT / "tests" / "golden" / "traces"
 
-# Dumps the stacks of all threads and exits if the tests deadlock.
+# If the tests deadlock and so exceed 240 s, dumps the stacks of all threads and exits.
 faulthandler.dump_traceback_later(240, exit=True)
 
 
@@ -41,7 +41,7 @@ def run_python(code, **environment):
 
 
 def run_cli(*arguments):
-    """Runs the command line tool. Returns None if it was not built."""
+    """Runs the command line tool. Skips the test if TEST_CLI does not name it."""
     if "TEST_CLI" not in os.environ:
         pytest.skip("TEST_CLI does not name the tool")
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}

@@ -36,7 +36,8 @@ class Loop {
   uint64_t next_ = 1000;
 };
 
-// The peak of live bytes, to which the minimum growth is relative, must not count them twice.
+// The peak of live bytes, to which the minimum growth is relative, must not count displaced
+// allocations.
 TEST(LeaksTest, IgnoresDisplacedAllocations) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) {

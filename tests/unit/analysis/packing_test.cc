@@ -99,7 +99,7 @@ TEST(PackingTest, SharesAddressesOfDisjointLifetimes) {
 }
 
 TEST(PackingTest, UsesHoles) {
-  // The last allocation fits into the hole that the middle one leaves.
+  // The last allocation fits into the hole that the second one leaves.
   const std::vector<Lifetime> lifetimes = {{0, 9, 30}, {0, 3, 20}, {0, 9, 40}, {3, 9, 20}};
   const Packing packing = pack(lifetimes);
   EXPECT_TRUE(is_valid_packing(lifetimes, packing));

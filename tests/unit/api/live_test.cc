@@ -321,7 +321,7 @@ TEST_F(LiveConcurrencyTest, AllocatorsStartAndEndWhileObserved) {
     const HostBuffer staging = host.allocate(4096);
     Allocator allocator(device());
     allocator.history().start();
-    for (int i = 0; i < 50; ++i) const Buffer passing = allocator.allocate(size_t{1} << (i % 20));
+    for (int i = 0; i < 50; ++i) const Buffer temporary = allocator.allocate(size_t{1} << (i % 20));
   }
   is_over = true;
   for (std::thread& each : observers) each.join();

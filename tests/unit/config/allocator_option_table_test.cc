@@ -129,17 +129,19 @@ const ValidValue kValidValues[] = {
 };
 
 TEST(AllocatorOptionTableTest, ValidValueChangesOnlyItsOption) {
-  for (const ValidValue& taken : kValidValues) {
+  for (const ValidValue& valid_names : kValidValues) {
     AllocatorOptions wanted;
-    taken.change(wanted);
-    EXPECT_EQ(parse(taken.setting), wanted) << taken.setting;
+    valid_names.change(wanted);
+    EXPECT_EQ(parse(valid_names.setting), wanted) << valid_names.setting;
   }
 }
 
 TEST(AllocatorOptionTableTest, FormatsValidValuesCanonically) {
-  for (const ValidValue& taken : kValidValues) {
-    const char* canonical = taken.canonical == nullptr ? taken.setting : taken.canonical;
-    EXPECT_EQ(format_allocator_options(parse(taken.setting)), canonical) << taken.setting;
+  for (const ValidValue& valid_names : kValidValues) {
+    const char* canonical =
+        valid_names.canonical == nullptr ? valid_names.setting : valid_names.canonical;
+    EXPECT_EQ(format_allocator_options(parse(valid_names.setting)), canonical)
+        << valid_names.setting;
   }
 }
 
@@ -265,17 +267,17 @@ TEST(AllocatorOptionTableTest, ErrorNamesTheListEntry) {
 // --- the option table
 
 TEST(AllocatorOptionTableTest, CoversEveryOption) {
-  std::set<std::string_view> taken;
+  std::set<std::string_view> valid_names;
   for (const ValidValue& each : kValidValues) {
     const std::string_view setting = each.setting;
-    taken.insert(setting.substr(0, setting.find(':')));
+    valid_names.insert(setting.substr(0, setting.find(':')));
   }
-  std::set<std::string_view> wrong;
-  for (const InvalidValue& each : kInvalidValues) wrong.insert(each.name);
+  std::set<std::string_view> invalid_names;
+  for (const InvalidValue& each : kInvalidValues) invalid_names.insert(each.name);
   for (const OptionRow& row : allocator_option_table()) {
-    EXPECT_TRUE(taken.contains(row.name)) << row.name;
-    EXPECT_TRUE(wrong.contains(row.name)) << row.name;
-    EXPECT_TRUE(row.alias.empty() || taken.contains(row.alias)) << row.alias;
+    EXPECT_TRUE(valid_names.contains(row.name)) << row.name;
+    EXPECT_TRUE(invalid_names.contains(row.name)) << row.name;
+    EXPECT_TRUE(row.alias.empty() || valid_names.contains(row.alias)) << row.alias;
   }
 }
 
@@ -288,15 +290,15 @@ TEST(AllocatorOptionTableTest, AcceptsTheDefaultText) {
 }
 
 TEST(AllocatorOptionTableTest, DefaultTextResetsTheOption) {
-  for (const ValidValue& taken : kValidValues) {
-    const AllocatorOptions changed = parse(taken.setting);
+  for (const ValidValue& valid_names : kValidValues) {
+    const AllocatorOptions changed = parse(valid_names.setting);
     std::string back;
     for (const OptionRow& row : allocator_option_table()) {
       if (row.print(row, changed) == row.default_text) continue;
       if (!back.empty()) back += ",";
       back.append(row.name).append(":").append(row.default_text);
     }
-    EXPECT_EQ(parse(back, changed), AllocatorOptions()) << taken.setting << ", then " << back;
+    EXPECT_EQ(parse(back, changed), AllocatorOptions()) << valid_names.setting << ", then " << back;
   }
 }
 

@@ -137,14 +137,14 @@ std::string draw_word(Random& random) {
 }
 
 TEST(AllocatorOptionsRandomTest, AcceptsOrExplainsRandomText) {
-  size_t taken = 0;
+  size_t accepted_count = 0;
   for (uint64_t seed = 1; seed <= 10000; ++seed) {
     Random random(seed);
     std::string text;
     for (uint64_t left = random.below(10); left > 0; --left) text += draw_word(random);
     const Result<AllocatorOptions> options = parse_allocator_options(text);
     if (options.ok()) {
-      ++taken;
+      ++accepted_count;
       const Result<AllocatorOptions> back =
           parse_allocator_options(format_allocator_options(*options));
       ASSERT_TRUE(back.ok()) << "seed " << seed << ": " << text;
@@ -158,7 +158,7 @@ TEST(AllocatorOptionsRandomTest, AcceptsOrExplainsRandomText) {
                       HasSubstr("(ashlar config lists all)")))
         << "seed " << seed << ": " << text;
   }
-  EXPECT_GT(taken, 500U) << "the random words rarely pass the parser";
+  EXPECT_GT(accepted_count, 500U) << "the random words rarely pass the parser";
 }
 
 }  // namespace

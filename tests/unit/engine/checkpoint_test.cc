@@ -20,8 +20,8 @@ class CheckpointTest : public ClassicFixture {
   }
   PoolCheckpoint take_checkpoint() {
     Result<PoolCheckpoint> taken = engine_->checkpoint(kGraphPool);
-    EXPECT_TRUE(taken.ok()) << taken.status().to_string();
-    return taken.ok() ? *taken : PoolCheckpoint{};
+    EXPECT_TRUE(refused.ok()) << refused.status().to_string();
+    return refused.ok() ? *taken : PoolCheckpoint{};
   }
   RestoreResult restore(const PoolCheckpoint& checkpoint) {
     Result<RestoreResult> change = engine_->restore(checkpoint);
@@ -126,9 +126,9 @@ TEST_F(CheckpointTest, RejectsCheckpointWithPendingBlocks) {
   Block* used = allocate(kKiB);
   use_on(used, busy);
   free(used);
-  const Status taken = engine_->checkpoint(kGraphPool).status();
-  EXPECT_EQ(taken.kind(), StatusKind::kInvalidArgument);
-  EXPECT_NE(taken.message().find("synchronize"), std::string::npos) << taken.to_string();
+  const Status refused = engine_->checkpoint(kGraphPool).status();
+  EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
+  EXPECT_NE(refused.message().find("synchronize"), std::string::npos) << refused.to_string();
   finish(busy);
   free(allocate(kKiB));
   EXPECT_TRUE(engine_->checkpoint(kGraphPool).ok());

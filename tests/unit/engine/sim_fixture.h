@@ -72,7 +72,7 @@ class SimFixture : public ::testing::Test {
 
   sim::Options machine_options_;  // set before the machine is created
   std::unique_ptr<sim::Machine> machine_;
-  std::unique_ptr<contract::PlainDevice> plain_;  // used instead of the machine's device
+  std::unique_ptr<contract::PlainDevice> plain_;  // if set, replaces the machine's device
   sim::CallCosts counts_at_reset_;
 };
 

@@ -66,13 +66,13 @@ TEST_F(EngineStreamsTest, SlowStreamDelaysOnlyItsOwnBlocks) {
   const StreamId fast = busy_stream();
   Block* waits_long = allocate(20 * kMiB);
   Block* waits_short = allocate(20 * kMiB);
-  const DeviceAddress soon = waits_short->address;
+  const DeviceAddress freed_address = waits_short->address;
   use_on(waits_long, slow);
   use_on(waits_short, fast);
   free(waits_long);
   free(waits_short);
   finish(fast);
-  EXPECT_EQ(allocate(20 * kMiB)->address, soon);
+  EXPECT_EQ(allocate(20 * kMiB)->address, freed_address);
   finish(slow);
 }
 

@@ -127,7 +127,7 @@ TEST_F(PinnedAllocatorTest, OutOfMemoryMessageHasNumbers) {
   EXPECT_NE(allocate(kMiB), block) << "the next call succeeds";
 }
 
-// Runs a hook when the time is read, which happens right before the host is called.
+// Runs a hook when the time is read. The allocator reads it right before it calls the device.
 class ClockWithHook final : public Clock {
  public:
   int64_t now_ns() override {
@@ -191,7 +191,7 @@ TEST_F(PinnedAllocatorTest, TrimReportsReleaseErrors) {
 
 // --- locking
 
-// While one device call blocks, other calls still proceed.
+// While one device call blocks, other calls of the allocator still proceed.
 class PinnedLockTest : public PinnedTest, public ::testing::WithParamInterface<DeviceCall> {};
 
 TEST_P(PinnedLockTest, HoldsNoLockDuringDeviceCalls) {

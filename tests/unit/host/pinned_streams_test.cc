@@ -194,7 +194,7 @@ class PinnedEndTest : public PinnedTest {
     return block;
   }
 
-  // Destroys the allocator while the stream is busy.
+  // Destroys the allocator while the stream is busy, and expects that the destructor waits.
   void expect_end_waits_for(StreamId stream) {
     std::atomic<bool> is_destroyed = false;
     std::thread owner([&] {

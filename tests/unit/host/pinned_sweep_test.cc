@@ -29,7 +29,7 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
       options.pinned = sweep.options;
     }
 
-    void act() {
+    void run_operations() {
       make_streams();
       Result<std::unique_ptr<PinnedAllocator>> made =
           PinnedAllocator::create(machine->device(sim::kFirst), options, clock);
@@ -158,7 +158,7 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
 
 TEST_P(PinnedSweepTest, SurvivesFailureOfEachCall) {
   Run clean(GetParam());
-  clean.act();
+  clean.run_operations();
   const uint64_t count = clean.call_count();
   ASSERT_GT(count, 50U);
   clean.recover();
@@ -169,7 +169,7 @@ TEST_P(PinnedSweepTest, SurvivesFailureOfEachCall) {
     Run run(GetParam());
     run.machine_was_lost = GetParam().action == sim::FaultAction::kLoseDevice;
     run.machine->inject(fault(nth));
-    run.act();
+    run.run_operations();
     run.recover();
     run.allocator.reset();
     run.expect_nothing_left();
@@ -185,7 +185,7 @@ TEST_P(PinnedEndSweepTest, DestructorSurvivesFailureOfEachCall) {
   for (uint64_t nth = 1;; ++nth) {
     SCOPED_TRACE(testing::Message() << "call " << nth);
     Run run(GetParam());
-    run.act();
+    run.run_operations();
     PinnedBlock* block = run.allocate(100 * kKiB);
     run.make_streams();
     run.use(block, run.uses[1]);

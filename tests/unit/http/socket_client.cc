@@ -66,9 +66,9 @@ std::string SocketClient::take(size_t count) {
     if (got <= 0) break;
     ahead_.append(buffer.data(), static_cast<size_t>(got));
   }
-  std::string taken = ahead_.substr(0, count);
-  ahead_.erase(0, taken.size());
-  return taken;
+  std::string bytes = ahead_.substr(0, count);
+  ahead_.erase(0, bytes.size());
+  return bytes;
 }
 
 int code_of(const std::string& response) {

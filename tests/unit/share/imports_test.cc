@@ -289,8 +289,8 @@ TEST_P(ImportsTest, SurvivesFailureOfAnyCall) {
         any_failed = true;
         EXPECT_THAT(import.status().message(), HasSubstr("injected"));
       }
-      const Status late = imports.collect();
-      if (!late.ok()) any_failed = true;
+      const Status collect_status = imports.collect();
+      if (!collect_status.ok()) any_failed = true;
       importer_.machine->clear_faults();
       // Completes rollbacks that failed earlier.
       EXPECT_TRUE(must(device().synchronize_device()));

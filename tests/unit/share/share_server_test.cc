@@ -132,9 +132,9 @@ TEST_P(ShareServerTest, LeaseKeepsBlockUntilConnectionCloses) {
     server_->end_share(block);
     engine_->free_quietly(block);
     EXPECT_EQ(engine_->stats().active.all.current, 1);
-    const Status late = connect(handle).request(0).status();
-    EXPECT_EQ(late.kind(), StatusKind::kDeviceFault);
-    EXPECT_THAT(late.message(), HasSubstr("it has ended the share"));
+    const Status request_status = connect(handle).request(0).status();
+    EXPECT_EQ(request_status.kind(), StatusKind::kDeviceFault);
+    EXPECT_THAT(request_status.message(), HasSubstr("it has ended the share"));
   }
   EXPECT_TRUE(is_free_again());
 }

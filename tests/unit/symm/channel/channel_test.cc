@@ -195,10 +195,10 @@ TEST(ChannelConcurrency, KeepsOtherConnectionsOpenAfterAConnectTimeout) {
 
 TEST(ChannelConcurrency, ReceiveEndsAtItsDeadline) {
   TwoRanks ranks = TwoRanks::connected();
-  const Status late =
+  const Status timeout_status =
       ranks.connections(0).receive(1, 0, Deadline::after(milliseconds(30))).status();
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test sent nothing"));
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(), HasSubstr("rank 1 of group test sent nothing"));
 }
 
 TEST(ChannelConcurrency, RejectsConnectionsWithoutTheToken) {

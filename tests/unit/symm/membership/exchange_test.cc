@@ -95,9 +95,9 @@ TEST_F(ExchangeTest, TimeoutNamesMissingRanksEvenIfTheStoreIsSlow) {
   const auto store = std::make_shared<UserStore>();
   store->response_time = milliseconds(100);
   Member own(store, {0, 2});
-  const Status late = own.exchange.barrier(Deadline::after(milliseconds(600)));
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not reach exchange 0"));
+  const Status timeout_status = own.exchange.barrier(Deadline::after(milliseconds(600)));
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(), HasSubstr("rank 1 of group test did not reach exchange 0"));
 }
 
 // The keys of the final barrier have a short time to live, so a rank must set its key again when it
@@ -123,21 +123,21 @@ TEST_F(ExchangeTest, TimeoutNamesAllMissingRanks) {
     Member also(store_, {2, 4});
     EXPECT_FALSE(also.exchange.barrier(Deadline::after(milliseconds(1000))).ok());
   });
-  const Status late = member.exchange.barrier(Deadline::after(milliseconds(1000)));
+  const Status timeout_status = member.exchange.barrier(Deadline::after(milliseconds(1000)));
   other.join();
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("ranks 0 and 3 of group test"));
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(), HasSubstr("ranks 0 and 3 of group test"));
   EXPECT_TRUE(member.failure->has_happened());
 }
 
 TEST_F(ExchangeTest, LateRankReturnsTheSameError) {
   Member early(store_, {0, 2});
-  const Status late = early.exchange.barrier(Deadline::after(milliseconds(20)));
+  const Status timeout_status = early.exchange.barrier(Deadline::after(milliseconds(20)));
   Member late_rank(store_, {1, 2});
   const Status received = late_rank.exchange.barrier(long_deadline());
   EXPECT_EQ(received.kind(), StatusKind::kTimeout);
-  EXPECT_EQ(received.message(), late.message());
-  EXPECT_EQ(early.exchange.barrier(long_deadline()).message(), late.message());
+  EXPECT_EQ(received.message(), timeout_status.message());
+  EXPECT_EQ(early.exchange.barrier(long_deadline()).message(), timeout_status.message());
 }
 
 TEST_F(ExchangeTest, FailureAfterAnExchangeDoesNotUndoIt) {
@@ -184,7 +184,7 @@ TEST_F(ExchangeTest, RepublishesItsRecordWhenTheStoreLosesIt) {
   std::thread other([this] {
     while (!store_->get("g/0/0", long_deadline()).ok()) {
     }
-    EXPECT_TRUE(*store_->erase("g/0/0", long_deadline()));  // like a restart of the store
+    EXPECT_TRUE(*store_->erase("g/0/0", long_deadline()));  // the store loses a key
     EXPECT_TRUE(store_->get("g/0/0", long_deadline()).ok());
     Member late(store_, {1, 2});
     EXPECT_TRUE(late.exchange.barrier(long_deadline()).ok());

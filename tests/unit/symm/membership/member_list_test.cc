@@ -96,11 +96,11 @@ TEST(MemberListConcurrency, IgnoresRecordsLeftByACrash) {
 TEST(MemberList, StaleRecordDoesNotCountAsJoined) {
   const std::shared_ptr<Store> store = make_memory_store();
   ASSERT_TRUE(store->set("p/join/1", to_bytes(record_of(1, 2)), kNoExpiry, long_deadline()).ok());
-  const Status late =
+  const Status timeout_status =
       gather_members(*store, kMemberListOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
           .status();
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("rank 1 of group test did not join"));
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(), HasSubstr("rank 1 of group test did not join"));
   const std::string own[] = {"p/join/0"};
   EXPECT_FALSE((*store->try_get(own, long_deadline()))[0]);  // it erases its own record
   const std::string old[] = {"p/join/1"};
@@ -135,19 +135,19 @@ TEST(MemberListConcurrency, RemainingRankReportsTheReasonOfTheFirst) {
   std::thread last_rank([&] { remaining = try_to_join(*store, 1, milliseconds(3000)); });
   ASSERT_TRUE(store->get("p/join/1", long_deadline()).ok());
   const Status first = try_to_join(*store, 0, milliseconds(1000));
-  const Status late = try_to_join(*store, 2, milliseconds(100));
+  const Status timeout_status = try_to_join(*store, 2, milliseconds(100));
   last_rank.join();
   EXPECT_THAT(first.message(), HasSubstr("rank 2 of group test did not join"));
   EXPECT_EQ(remaining.message(), first.message());
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
 }
 
 TEST(MemberList, TimeoutNamesMissingRanksEvenIfTheStoreIsSlow) {
   UserStore store;
   store.response_time = milliseconds(100);
-  const Status late = try_to_join(store, 0, milliseconds(600));
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("ranks 1 and 2 of group test did not join"));
+  const Status timeout_status = try_to_join(store, 0, milliseconds(600));
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(), HasSubstr("ranks 1 and 2 of group test did not join"));
 }
 
 TEST(MemberList, ReportsTwoProcessesWithTheSameRank) {
@@ -155,11 +155,11 @@ TEST(MemberList, ReportsTwoProcessesWithTheSameRank) {
   store.before_read = [](Store& memory) {  // the other process, before every read
     ASSERT_TRUE(memory.set("p/join/0", to_bytes(record_of(0, 2)), kNoExpiry, long_deadline()).ok());
   };
-  const Status late =
+  const Status timeout_status =
       gather_members(store, kMemberListOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
           .status();
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(),
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(),
               AllOf(HasSubstr("rank 1 of group test did not join"),
                     HasSubstr("another process joined as rank 0: give each process its own rank")));
 }
@@ -167,13 +167,13 @@ TEST(MemberList, ReportsTwoProcessesWithTheSameRank) {
 TEST(MemberList, OwnRecordLeftByACrashIsNotARankConflict) {
   const std::shared_ptr<Store> store = make_memory_store();
   ASSERT_TRUE(store->set("p/join/0", to_bytes(record_of(0, 2)), kNoExpiry, long_deadline()).ok());
-  const Status late =
+  const Status timeout_status =
       gather_members(*store, kMemberListOptions, record_of(0, 2), Deadline::after(milliseconds(30)))
           .status();
-  EXPECT_THAT(late.message(), Not(HasSubstr("another process joined")));
+  EXPECT_THAT(timeout_status.message(), Not(HasSubstr("another process joined")));
 }
 
-// A user-defined back end whose devices are in host memory.
+// A user-defined device back end whose memory is host memory.
 class DeviceBackend final : public Backend {
  public:
   explicit DeviceBackend(uint8_t id) : id_(id) {}

@@ -189,10 +189,11 @@ TEST_F(RendezvousLockConcurrency, SecondThreadTimesOutWithoutFailingTheGroup) {
     EXPECT_TRUE(contract::eventually([&] { return is_late.load(); }));
     EXPECT_TRUE(rendezvous(1, long_deadline()).ok());
   });
-  const Status late = rendezvous(0, Deadline::after(milliseconds(50)));
+  const Status timeout_status = rendezvous(0, Deadline::after(milliseconds(50)));
   is_late = true;
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("another thread of this rank was in a rendezvous"));
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(),
+              HasSubstr("another thread of this rank was in a rendezvous"));
   other.join();
   waiting_.join();
   EXPECT_TRUE(ended_.ok()) << ended_.to_string();
@@ -203,12 +204,12 @@ TEST_F(RendezvousLockConcurrency, SecondThreadTimesOutWithoutFailingTheGroup) {
 }
 
 TEST_F(RendezvousLockConcurrency, LeaveFailsTheGroupWhileAnotherThreadWaits) {
-  const Status late = groups_[0]->leave(Deadline::after(milliseconds(50)));
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("rank 0 of group world could not leave"));
+  const Status timeout_status = groups_[0]->leave(Deadline::after(milliseconds(50)));
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(), HasSubstr("rank 0 of group world could not leave"));
   waiting_.join();
-  EXPECT_EQ(ended_.message(), late.message());
-  EXPECT_EQ(rendezvous(1, long_deadline()).message(), late.message());
+  EXPECT_EQ(ended_.message(), timeout_status.message());
+  EXPECT_EQ(rendezvous(1, long_deadline()).message(), timeout_status.message());
 }
 
 class CommunicatorTest : public ::testing::Test {
@@ -225,9 +226,9 @@ TEST_F(CommunicatorTest, TimeoutNamesTheRanksThatDidNotJoin) {
   CommunicatorOptions options;
   options.rank = 1;
   options.world_size = 3;
-  const Status late = join(options);
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("ranks 0 and 2 of group world did not join"));
+  const Status timeout_status = join(options);
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(), HasSubstr("ranks 0 and 2 of group world did not join"));
 }
 
 TEST_F(CommunicatorTest, RejectsInvalidOptions) {

@@ -96,11 +96,12 @@ TEST(Barrier, TimeoutNamesExactlyTheMissingRanks) {
       ASSERT_EQ(barrier(memory.of(rank), 1, kind, {failure, short_deadline()}).kind(),
                 StatusKind::kTimeout);
     }
-    const Status late = barrier(memory.of(0), 1, kind, {failure, short_deadline()});
-    EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-    EXPECT_THAT(late.message(), AllOf(HasSubstr("rank 0 waited 0.0"),
-                                      HasSubstr("in barrier 1 of channel 1 for ranks 1 and 4;"),
-                                      HasSubstr("the pad of rank 0")));
+    const Status timeout_status = barrier(memory.of(0), 1, kind, {failure, short_deadline()});
+    EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+    EXPECT_THAT(timeout_status.message(),
+                AllOf(HasSubstr("rank 0 waited 0.0"),
+                      HasSubstr("in barrier 1 of channel 1 for ranks 1 and 4;"),
+                      HasSubstr("the pad of rank 0")));
   }
 }
 

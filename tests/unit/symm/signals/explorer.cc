@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kStackBytes = 128 * 1024;
 
-// makecontext(3) passes ints only, so the pointer is split.
+// Passed to fibers in a variable, because makecontext(3) passes only ints.
 Explorer* starting_explorer = nullptr;
 
 uint64_t mix(uint64_t hash, uint64_t value) {
@@ -103,9 +103,9 @@ Explorer::Outcome Explorer::run_once(const std::function<Trial()>& begin) {
     }
     if (depth == choices_.size()) {
       if (!visited_.insert(state_key()).second) return Outcome::kVisitedBefore;
-      choices_.push_back({.taken = 0, .count = ready.size()});
+      choices_.push_back({.index = 0, .count = ready.size()});
     }
-    running_ = ready[choices_[depth].taken];
+    running_ = ready[choices_[depth].index];
     fibers_[running_].history = mix(fibers_[running_].history, 0);  // one step
     ::swapcontext(&scheduler_, &fibers_[running_].context);
   }
@@ -130,11 +130,11 @@ uint64_t Explorer::state_key() const {
 
 // Backtracks to the last choice that has an unexplored alternative.
 bool Explorer::next_order() {
-  while (!choices_.empty() && choices_.back().taken + 1 == choices_.back().count) {
+  while (!choices_.empty() && choices_.back().index + 1 == choices_.back().count) {
     choices_.pop_back();
   }
   if (choices_.empty()) return false;
-  ++choices_.back().taken;
+  ++choices_.back().index;
   return true;
 }
 

@@ -36,10 +36,11 @@ TEST(Signals, PutWaitsForThePreviousSignal) {
   const SignalSlots sender = memory.of(0).slots();
   EXPECT_TRUE(*try_put_signal(sender, 1, 0));
   EXPECT_FALSE(*try_put_signal(sender, 1, 0));
-  const Status late = put_signal(sender, 1, 0, {failure, short_deadline()});
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), AllOf(HasSubstr("rank 0 waited 0.0"), HasSubstr("to signal rank 1"),
-                                    HasSubstr("channel 0"), HasSubstr("the pad of rank 0")));
+  const Status timeout_status = put_signal(sender, 1, 0, {failure, short_deadline()});
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(),
+              AllOf(HasSubstr("rank 0 waited 0.0"), HasSubstr("to signal rank 1"),
+                    HasSubstr("channel 0"), HasSubstr("the pad of rank 0")));
   EXPECT_TRUE(wait_signal(memory.of(1).slots(), 0, 0, {failure, short_deadline()}).ok());
   EXPECT_TRUE(put_signal(sender, 1, 0, {failure, short_deadline()}).ok());
 }
@@ -49,9 +50,9 @@ TEST(Signals, TimeoutNamesTheSourceAndShowsThePad) {
   const Failure failure;
   const SignalSlots receiver = memory.of(1).slots();
   ASSERT_TRUE(*try_put_signal(memory.of(3).slots(), 1, 0));
-  const Status late = wait_signal(receiver, 2, 1, {failure, short_deadline()});
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(),
+  const Status timeout_status = wait_signal(receiver, 2, 1, {failure, short_deadline()});
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(),
               AllOf(HasSubstr("rank 1 waited 0.0"), HasSubstr("from rank 2 on channel 1"),
                     HasSubstr("channel 1: all zero"), HasSubstr("channel 0: full from 3:1")));
 }
@@ -113,10 +114,10 @@ TEST(Signals, CountersAccumulateAndWaitsDoNotChangeThem) {
   ASSERT_TRUE(add_signal(sender, 1, 1, (uint64_t{1} << 32)).ok());
   EXPECT_TRUE(wait_for_value(receiver, 0, 1, 3, {failure, short_deadline()}).ok());
   EXPECT_EQ(*counter_value(receiver, 0, 1), (uint64_t{1} << 32) + 2);
-  const Status late =
+  const Status timeout_status =
       wait_for_value(receiver, 0, 1, (uint64_t{1} << 32) + 3, {failure, short_deadline()});
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(),
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(),
               AllOf(HasSubstr("rank 1 waited"), HasSubstr("rank 0 to count to 4294967299"),
                     HasSubstr("channel 1"), HasSubstr("which is at 4294967298")));
 }

@@ -58,8 +58,8 @@ TEST(Wait, EndsAtTheDeadlineAndRestoresTheSleeperCount) {
   CountingMemory memory;
   Words words;
   // Long enough to reach the sleep on a slow machine.
-  const Deadline soon = Deadline::after(std::chrono::milliseconds(300));
-  EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = soon}),
+  const Deadline deadline = Deadline::after(std::chrono::milliseconds(300));
+  EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = deadline}),
             WaitResult::kTimeout);
   EXPECT_GT(memory.sleep_count, 0);
   EXPECT_EQ(words.sleepers, 0);
@@ -143,7 +143,7 @@ TEST(Wait, SpinsOnlyIfEveryRankHasACore) {
 TEST(Wait, YieldsOnlyWhileEffective) {
   struct Memory : CountingMemory {
     bool yield() { return ++yield_count < 3; }
-    // Only the deadline ends this wait.
+    // The word never changes, so only this failure ends the wait.
     void sleep(const uint32_t*, uint32_t, std::chrono::nanoseconds) {
       failure.report(Status::peer_lost("rank 1 died"));
     }

@@ -127,9 +127,10 @@ TEST_F(FileStoreTest, RejectsOversizedFilesWithoutReading) {
 TEST_F(FileStoreTest, ReportsALockHeldByAnotherProcess) {
   const UniqueFd held(::open((fs::path(folder_.path()) / "lock").c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
-  const Status late = store_->set("key", "1", kNoExpiry, Deadline::after(milliseconds(20)));
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("another process held the lock"));
+  const Status timeout_status =
+      store_->set("key", "1", kNoExpiry, Deadline::after(milliseconds(20)));
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(), HasSubstr("another process held the lock"));
 }
 
 TEST_F(FileStoreTest, OverwritesThePartialFileOfAKilledWriter) {

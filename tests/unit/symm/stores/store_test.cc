@@ -130,18 +130,18 @@ TEST_P(StoreContract, TryGetDoesNotWait) {
 
 TEST_P(StoreContract, TimeoutNamesTheMissingKeys) {
   set("there", "1");
-  const Status late =
+  const Status timeout_status =
       store_->wait(Keys{"missing/1", "there", "missing/2"}, Deadline::after(milliseconds(30)));
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("missing/1, missing/2"));
-  EXPECT_THAT(late.message(), Not(HasSubstr("there")));
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(), HasSubstr("missing/1, missing/2"));
+  EXPECT_THAT(timeout_status.message(), Not(HasSubstr("there")));
 }
 
 TEST_P(StoreContract, TimeoutNamesAtMostEightKeys) {
   Keys keys;
   for (int i = 0; i < 100; ++i) keys.push_back("missing/" + std::to_string(i));
-  const Status late = store_->wait(keys, past_deadline());
-  EXPECT_THAT(late.message(), HasSubstr("missing/7 and 92 more"));
+  const Status timeout_status = store_->wait(keys, past_deadline());
+  EXPECT_THAT(timeout_status.message(), HasSubstr("missing/7 and 92 more"));
 }
 
 TEST_P(StoreContract, ReadsOnceIfTheDeadlineHasPassed) {
@@ -199,10 +199,10 @@ TEST_P(StoreContract, AddRejectsValuesThatAreNotNumbers) {
 }
 
 TEST_P(StoreContract, BarrierTimeoutCountsArrivals) {
-  const Status late =
+  const Status timeout_status =
       store_->barrier("meet", 3, std::chrono::hours(1), Deadline::after(milliseconds(30)));
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("1 of 3 ranks reached the barrier meet"));
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(), HasSubstr("1 of 3 ranks reached the barrier meet"));
   EXPECT_EQ(store_->barrier("none", 0, kNoExpiry, long_deadline()).kind(),
             StatusKind::kInvalidArgument);
 }

@@ -9,10 +9,10 @@
 namespace ashlar::paged {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;          // ns
-constexpr int64_t kVisitsPerMs = 200'000;   // at 5 ns each
-constexpr int64_t kLaterNs = 20'000 * kMs;  // long enough to fill every balance
-constexpr double kNoSaving = 0;             // no credit
+constexpr int64_t kNsPerMs = 1'000'000;          // ns
+constexpr int64_t kVisitsPerMs = 200'000;        // at 5 ns each
+constexpr int64_t kLaterNs = 20'000 * kNsPerMs;  // long enough to fill every balance
+constexpr double kNoSaving = 0;                  // no credit
 using enum StitchBudget::Urgency;
 
 // Returns a budget that has existed for a while and has nothing left for planning.
@@ -27,7 +27,7 @@ StitchBudget spent_budget() {
 int64_t visits_between(StitchBudget& budget, StitchBudget::Urgency urgency, int64_t begin_ns,
                        int64_t end_ns) {
   int64_t visits = 0;
-  for (int64_t now_ns = begin_ns + kMs; now_ns <= end_ns; now_ns += kMs) {
+  for (int64_t now_ns = begin_ns + kNsPerMs; now_ns <= end_ns; now_ns += kNsPerMs) {
     for (; budget.can_spend(urgency, kNoSaving, now_ns); visits += 1000) budget.spend_visits(1000);
   }
   return visits;
@@ -36,52 +36,53 @@ int64_t visits_between(StitchBudget& budget, StitchBudget::Urgency urgency, int6
 TEST(StitchBudgetTest, PlanningAccrues0_75PercentOfTime) {
   StitchBudget budget = spent_budget();
   const auto visits =
-      static_cast<double>(visits_between(budget, kNormal, kLaterNs, kLaterNs + 10'000 * kMs));
+      static_cast<double>(visits_between(budget, kNormal, kLaterNs, kLaterNs + 10'000 * kNsPerMs));
   EXPECT_NEAR(visits, 10'000 * 0.0075 * kVisitsPerMs, 2000);
 }
 
 TEST(StitchBudgetTest, UrgentPlanningAccruesTwiceAsMuch) {
   StitchBudget budget = spent_budget();
   const auto visits =
-      static_cast<double>(visits_between(budget, kUrgent, kLaterNs, kLaterNs + 10'000 * kMs));
+      static_cast<double>(visits_between(budget, kUrgent, kLaterNs, kLaterNs + 10'000 * kNsPerMs));
   EXPECT_NEAR(visits, 10'000 * 0.015 * kVisitsPerMs, 2000);
-  EXPECT_FALSE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 10'000 * kMs))
+  EXPECT_FALSE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 10'000 * kNsPerMs))
       << "all accounts are charged";
 }
 
 TEST(StitchBudgetTest, KeepsUnspentPlanningUpToItsBound) {
   StitchBudget budget;
-  const int64_t hour = 3'600'000 * kMs;
+  const int64_t hour = 3'600'000 * kNsPerMs;
   EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, 0));
   EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, hour));
   budget.spend_visits(96 * kVisitsPerMs);
   EXPECT_FALSE(budget.can_spend(kNormal, kNoSaving, hour)) << "the burst limit applies";
-  EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, hour + 200 * kMs));
+  EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, hour + 200 * kNsPerMs));
   budget.spend_visits(8 * kVisitsPerMs);
-  EXPECT_FALSE(budget.can_spend(kNormal, kNoSaving, hour + 400 * kMs));
+  EXPECT_FALSE(budget.can_spend(kNormal, kNoSaving, hour + 400 * kNsPerMs));
 }
 
 TEST(StitchBudgetTest, DebtIsPaidOffWithinSeconds) {
   StitchBudget budget = spent_budget();
   for (int i = 0; i < 1000; ++i) budget.spend_visits(800 * kVisitsPerMs);
-  EXPECT_FALSE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 4200 * kMs));
-  EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 4400 * kMs));
+  EXPECT_FALSE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 4200 * kNsPerMs));
+  EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 4400 * kNsPerMs));
 }
 
 // A loop that only allocates, after a long pause, must not spend all that accrued during the pause.
 TEST(StitchBudgetTest, LimitsBurstsOfPlanning) {
   StitchBudget budget = spent_budget();
-  const int64_t begin_ns = kLaterNs + 60'000 * kMs;
+  const int64_t begin_ns = kLaterNs + 60'000 * kNsPerMs;
   (void)budget.can_spend(kNormal, kNoSaving, begin_ns);
   const auto visits =
-      static_cast<double>(visits_between(budget, kNormal, begin_ns, begin_ns + 20 * kMs));
+      static_cast<double>(visits_between(budget, kNormal, begin_ns, begin_ns + 20 * kNsPerMs));
   EXPECT_NEAR(visits, (1.6 + 0.02 * 19) * kVisitsPerMs, 2000);
 }
 
-// If a burst limited large requests, they would get new memory, which the engine would then keep.
+// If the burst limit applied to large requests, they would get new memory, which the engine would
+// then keep.
 TEST(StitchBudgetTest, ExemptsLargeRequestsFromTheBurstLimit) {
   StitchBudget budget = spent_budget();
-  const int64_t now_ns = kLaterNs + 60'000 * kMs;
+  const int64_t now_ns = kLaterNs + 60'000 * kNsPerMs;
   (void)budget.can_spend(kNormal, kNoSaving, now_ns);
   budget.spend_visits(6 * kVisitsPerMs);
   EXPECT_FALSE(budget.can_spend(kUrgent, kNoSaving, now_ns));
@@ -99,23 +100,23 @@ TEST(StitchBudgetTest, DriverAccruesOnePercentOfTime) {
   EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, 0));
   budget.spend_driver_us(2'000);
   EXPECT_FALSE(budget.can_spend(kNormal, kNoSaving, 0));
-  EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, 101 * kMs));
+  EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, 101 * kNsPerMs));
   EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, kLaterNs));
   budget.spend_driver_us(5'000 - 6'000 + 200'000 + 2'000);  // the whole balance and 2 ms
-  EXPECT_FALSE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 150 * kMs));
-  EXPECT_TRUE(budget.can_spend(kUrgent, kNoSaving, kLaterNs + 150 * kMs));
-  EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 210 * kMs));
+  EXPECT_FALSE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 150 * kNsPerMs));
+  EXPECT_TRUE(budget.can_spend(kUrgent, kNoSaving, kLaterNs + 150 * kNsPerMs));
+  EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 210 * kNsPerMs));
 }
 
 TEST(StitchBudgetTest, GrantsDriverCreditForLargeSavings) {
   StitchBudget budget;
   EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, 0));
   budget.spend_driver_us(5'000 + 90'000);
-  EXPECT_FALSE(budget.can_spend(kNormal, kNoSaving, 210 * kMs));
-  EXPECT_TRUE(budget.can_spend(kNormal, 0.1, 210 * kMs));
+  EXPECT_FALSE(budget.can_spend(kNormal, kNoSaving, 210 * kNsPerMs));
+  EXPECT_TRUE(budget.can_spend(kNormal, 0.1, 210 * kNsPerMs));
   budget.spend_driver_us(40'000);
-  EXPECT_FALSE(budget.can_spend(kNormal, 0.1, 420 * kMs));
-  EXPECT_TRUE(budget.can_spend(kNormal, 0.2, 420 * kMs));
+  EXPECT_FALSE(budget.can_spend(kNormal, 0.1, 420 * kNsPerMs));
+  EXPECT_TRUE(budget.can_spend(kNormal, 0.2, 420 * kNsPerMs));
 }
 
 // Programs whose sizes never repeat.
@@ -177,7 +178,7 @@ class BudgetedProgramTest : public PagedFixture {
 
 TEST_F(BudgetedProgramTest, SlowStepsHoldLittleMoreThanIsLive) {
   start_with_clock();
-  for (int i = 0; i < kSteps; ++i) train_step(30 * kMs);
+  for (int i = 0; i < kSteps; ++i) train_step(30 * kNsPerMs);
   EXPECT_LE(held_to_live(), 1.12);
 }
 
@@ -203,13 +204,13 @@ TEST_F(BudgetedProgramTest, SlowDriverIsCalledLess) {
   EXPECT_LT(slow, quick / 2);
 }
 
-// While the device has queued work, it does not wait for the host, so planning costs less.
+// While the device has queued work, it does not wait for the host, so less is charged for planning.
 TEST_F(BudgetedProgramTest, BusyStreamIsChargedLess) {
   const auto stitched = [this](bool is_busy) {
     start_with_clock();
     if (is_busy) keep_busy(kDefaultStream);
     random_ = Random(1);
-    churn(20 * kMs / 1000);
+    churn(20 * kNsPerMs / 1000);
     if (is_busy) finish(kDefaultStream);
     return calls(DeviceCall::kMap) - calls(DeviceCall::kCreate);
   };
@@ -219,8 +220,8 @@ TEST_F(BudgetedProgramTest, BusyStreamIsChargedLess) {
   EXPECT_GT(busy, 2 * idle);
 }
 
-// No time passes, so no budget accrues. Credit is proportional to the saved part of at least 1 GiB
-// (kMinCreditBase), so a small program gets little.
+// No time passes, so no budget accrues. Credit is proportional to the saved fraction of the held
+// memory, which counts as at least 1 GiB (kMinCreditBase), so a small program gets little.
 TEST_F(BudgetedProgramTest, SmallProgramGetsLittleCredit) {
   start_with_clock();
   churn(0);

@@ -82,16 +82,18 @@ TEST_F(RedisStoreTest, CallsSurviveAServerRestart) {
 
 TEST_F(RedisStoreTest, TimeoutReportsAnUnreachableServer) {
   server_->stop();
-  const Status late = store_->set("key", "1", kNoExpiry, Deadline::after(milliseconds(50)));
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("was not reached before the deadline"));
+  const Status timeout_status =
+      store_->set("key", "1", kNoExpiry, Deadline::after(milliseconds(50)));
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(), HasSubstr("was not reached before the deadline"));
 }
 
 TEST_F(RedisStoreTest, TimesOutOnASuspendedServer) {
   server_->suspend();
-  const Status late = store_->set("key", "1", kNoExpiry, Deadline::after(milliseconds(50)));
+  const Status timeout_status =
+      store_->set("key", "1", kNoExpiry, Deadline::after(milliseconds(50)));
   server_->resume();
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
 }
 
 TEST_F(RedisStoreTest, AddRemovesItsReceipt) {
@@ -144,9 +146,10 @@ TEST_F(RedisStoreTest, ConnectsByHostPortAndPassword) {
 TEST_F(RedisStoreTest, ErrorNamesUnreachableHostAndPort) {
   RedisOptions nowhere;
   nowhere.port = 1;
-  const Status late = try_open_redis_store(nowhere, Deadline::after(milliseconds(20))).status();
-  EXPECT_EQ(late.kind(), StatusKind::kTimeout);
-  EXPECT_THAT(late.message(), HasSubstr("Redis at 127.0.0.1:1"));
+  const Status timeout_status =
+      try_open_redis_store(nowhere, Deadline::after(milliseconds(20))).status();
+  EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
+  EXPECT_THAT(timeout_status.message(), HasSubstr("Redis at 127.0.0.1:1"));
 }
 
 }  // namespace

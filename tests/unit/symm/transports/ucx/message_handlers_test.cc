@@ -144,8 +144,8 @@ TEST_F(UcxMessageHandlersTest, LimitsPendingCallsOfALargeGet) {
   const uint64_t before = count_calls();
   {
     MutexLock held(victim_->mutex);  // so that the victim sends no responses
-    const Deadline soon = Deadline::after(std::chrono::milliseconds(100));
-    EXPECT_EQ(attacker_->get({token_, 0}, got, soon).kind(), StatusKind::kTimeout);
+    const Deadline deadline = Deadline::after(std::chrono::milliseconds(100));
+    EXPECT_EQ(attacker_->get({token_, 0}, got, deadline).kind(), StatusKind::kTimeout);
   }
   EXPECT_LE(count_calls() - before, 129);
 }
@@ -165,7 +165,7 @@ size_t max_queued_bytes(UcxWorker& victim, UcxWorker& attacker, const UcxConnect
   for (int call = 0; call < 4000; ++call) {
     EXPECT_EQ(attacker.send_locked(by.endpoint_locked(), get, {}), UCS_OK);
   }
-  for (const Deadline soon = long_deadline(); !is_over() && !soon.has_passed();) {
+  for (const Deadline end = long_deadline(); !is_over() && !end.has_passed();) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     MutexLock lock(victim.mutex);
     most_bytes = std::max(most_bytes, victim.queued_bytes_locked());
@@ -186,8 +186,8 @@ TEST_F(UcxMessageHandlersTest, DisconnectsPeersThatDoNotRead) {
   };
   EXPECT_LT(max_queued_bytes(*victim_, *attacker_worker_, *attacker_, is_over), size_t{40} << 20);
   std::array<std::byte, 8> got{};
-  const Deadline soon = Deadline::after(std::chrono::milliseconds(200));
-  EXPECT_FALSE(attacker_->get({token_, 0}, got, soon).ok());
+  const Deadline deadline = Deadline::after(std::chrono::milliseconds(200));
+  EXPECT_FALSE(attacker_->get({token_, 0}, got, deadline).ok());
   MutexLock lock(victim_->mutex);
   EXPECT_EQ(victim_->queued_bytes_locked(), 0U);
 }

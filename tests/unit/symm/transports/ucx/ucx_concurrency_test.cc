@@ -113,7 +113,7 @@ class LoopingThreads {
   LoopingThreads& operator=(const LoopingThreads&) = delete;
 
   bool are_running() const { return call_count_.load() >= 10 * kThreads; }
-  // The final status of each thread.
+  // Waits for the threads to end. Returns the final status of each.
   const std::vector<Status>& results() {
     for (std::thread& each : threads_) {
       if (each.joinable()) each.join();
