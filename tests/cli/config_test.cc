@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-CliOutcome check(const std::string& settings) {
+CliOutcome run_check(const std::string& settings) {
   return run_cli({.arguments = {"config", "--check", settings}});
 }
 
@@ -118,7 +118,7 @@ TEST(CliConfigTest, OtherCommandsIgnoreAllocatorVariables) {
 }
 
 TEST(CliConfigTest, CheckPrintsCanonicalTextAndEveryValue) {
-  const CliOutcome outcome = check("expandable_segments:True, max_split_size_mb:64");
+  const CliOutcome outcome = run_check("expandable_segments:True, max_split_size_mb:64");
   EXPECT_EQ(outcome.exit_code, kExitSuccess) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   EXPECT_THAT(outcome.out, StartsWith("max_split_size_mb:64,expandable_segments:True\n"));
@@ -128,7 +128,7 @@ TEST(CliConfigTest, CheckPrintsCanonicalTextAndEveryValue) {
 }
 
 TEST(CliConfigTest, CheckOfEmptyTextReportsDefaults) {
-  const CliOutcome outcome = check("");
+  const CliOutcome outcome = run_check("");
   EXPECT_EQ(outcome.exit_code, kExitSuccess) << outcome.err;
   EXPECT_THAT(outcome.out, StartsWith("All options have their default values.\n"));
 }
@@ -156,9 +156,9 @@ TEST(CliConfigTest, CheckRejectsInvalidText) {
               "ashlar: max_split_size_mb: \"12x\" is not a number (expected 20–1048576 or "
               "unlimited)\n");
   }
-  EXPECT_EQ(check("max_split_size:64").err,
+  EXPECT_EQ(run_check("max_split_size:64").err,
             "ashlar: max_split_size: no such option; did you mean max_split_size_mb?\n");
-  EXPECT_EQ(check("[a:1]").exit_code, kExitInvalidArgument);
+  EXPECT_EQ(run_check("[a:1]").exit_code, kExitInvalidArgument);
 }
 
 TEST(CliConfigTest, CheckIgnoresEnvironment) {

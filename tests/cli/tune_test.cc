@@ -79,11 +79,11 @@ TEST(TuneCommand, MinCapacityIsBetweenRequestedAndReserved) {
   const CliOutcome outcome = run_cli({{"tune", trace("oom.1"), "--json", "--min-capacity"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const Json answer = Json::parse(outcome.out);
-  constexpr int64_t kStep = int64_t{64} << 20;
+  constexpr int64_t kStepBytes = int64_t{64} << 20;
   for (const Json& result : answer["results"]) {
     const auto min_capacity = result["min_capacity_bytes"].get<int64_t>();
     EXPECT_GE(min_capacity, answer["lower_bound_bytes"].get<int64_t>()) << result;
-    EXPECT_LE(min_capacity, result["peak_reserved_bytes"].get<int64_t>() + kStep) << result;
+    EXPECT_LE(min_capacity, result["peak_reserved_bytes"].get<int64_t>() + kStepBytes) << result;
   }
 }
 

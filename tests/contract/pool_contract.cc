@@ -10,7 +10,7 @@ namespace ashlar::contract {
 namespace {
 
 // Larger than the chunks of some tens of MiB in which drivers grow their pools.
-constexpr size_t kLarge = size_t{64} << 20;
+constexpr size_t kLargeBytes = size_t{64} << 20;
 
 }  // namespace
 
@@ -215,14 +215,14 @@ TEST_P(PoolContract, PoolStatsCountAllocatedBytes) {
   const StreamId stream = create_stream();
   const DriverPoolStats before = require_ok(device().driver_pool_stats());
   const size_t free_before = free_bytes();
-  const DeviceAddress address = allocate_async(kLarge, stream);
+  const DeviceAddress address = allocate_async(kLargeBytes, stream);
   require_ok(device().synchronize_stream(stream));
   const DriverPoolStats during = require_ok(device().driver_pool_stats());
-  EXPECT_EQ(during.used_bytes, before.used_bytes + kLarge);
+  EXPECT_EQ(during.used_bytes, before.used_bytes + kLargeBytes);
   EXPECT_GE(during.reserved_bytes, during.used_bytes);
   EXPECT_GE(during.used_peak_bytes, during.used_bytes);
   EXPECT_GE(during.reserved_peak_bytes, during.reserved_bytes);
-  EXPECT_LE(free_bytes(), free_before - kLarge + GetParam().accounting_slack_bytes);
+  EXPECT_LE(free_bytes(), free_before - kLargeBytes + GetParam().accounting_slack_bytes);
   free_async_now(address, stream);
   require_ok(device().synchronize_stream(stream));
   EXPECT_EQ(require_ok(device().driver_pool_stats()).used_bytes, before.used_bytes);
@@ -231,7 +231,7 @@ TEST_P(PoolContract, PoolStatsCountAllocatedBytes) {
 TEST_P(PoolContract, PoolKeepsNothingByDefaultAfterSynchronization) {
   const StreamId stream = create_stream();
   const size_t before = free_bytes();
-  free_async_now(allocate_async(kLarge, stream), stream);
+  free_async_now(allocate_async(kLargeBytes, stream), stream);
   require_ok(device().synchronize_stream(stream));
   EXPECT_EQ(require_ok(device().driver_pool_stats()).reserved_bytes, 0U);
   EXPECT_TRUE(equal_within_slack(free_bytes(), before));
@@ -240,11 +240,11 @@ TEST_P(PoolContract, PoolKeepsNothingByDefaultAfterSynchronization) {
 TEST_P(PoolContract, PoolKeepsUnusedMemoryUpToTheThreshold) {
   const StreamId stream = create_stream();
   require_ok(device().set_pool_threshold(SIZE_MAX));
-  free_async_now(allocate_async(kLarge, stream), stream);
+  free_async_now(allocate_async(kLargeBytes, stream), stream);
   require_ok(device().synchronize_stream(stream));
   const size_t kept = require_ok(device().driver_pool_stats()).reserved_bytes;
-  EXPECT_GE(kept, kLarge);
-  free_async_now(allocate_async(kLarge, stream), stream);
+  EXPECT_GE(kept, kLargeBytes);
+  free_async_now(allocate_async(kLargeBytes, stream), stream);
   require_ok(device().synchronize_stream(stream));
   EXPECT_EQ(require_ok(device().driver_pool_stats()).reserved_bytes, kept)
       << "cached memory was not reused";
@@ -256,13 +256,13 @@ TEST_P(PoolContract, PoolKeepsUnusedMemoryUpToTheThreshold) {
 TEST_P(PoolContract, TrimReleasesOnlyUnusedMemory) {
   const StreamId stream = create_stream();
   require_ok(device().set_pool_threshold(SIZE_MAX));
-  const DeviceAddress used = allocate_async(kLarge, stream);
-  const DeviceAddress unused = allocate_async(kLarge, stream);
+  const DeviceAddress used = allocate_async(kLargeBytes, stream);
+  const DeviceAddress unused = allocate_async(kLargeBytes, stream);
   require_ok(device().fill(used, 45, 4096, stream));
   free_async_now(unused, stream);
   require_ok(device().synchronize_stream(stream));
   const DriverPoolStats before = require_ok(device().driver_pool_stats());
-  EXPECT_GE(before.reserved_bytes, 2 * kLarge);
+  EXPECT_GE(before.reserved_bytes, 2 * kLargeBytes);
   require_ok(device().trim_pool(before.reserved_bytes));
   EXPECT_EQ(require_ok(device().driver_pool_stats()).reserved_bytes, before.reserved_bytes)
       << "nothing to trim";
@@ -278,31 +278,31 @@ TEST_P(PoolContract, TrimLeavesAtMostTheRequestedBytes) {
   const StreamId stream = create_stream();
   require_ok(device().set_pool_threshold(SIZE_MAX));
   std::vector<DeviceAddress> all;
-  for (int i = 0; i < 4; ++i) all.push_back(allocate_async(kLarge, stream));
+  for (int i = 0; i < 4; ++i) all.push_back(allocate_async(kLargeBytes, stream));
   for (const DeviceAddress address : all) free_async_now(address, stream);
   require_ok(device().synchronize_stream(stream));
-  ASSERT_GE(require_ok(device().driver_pool_stats()).reserved_bytes, 4 * kLarge);
-  require_ok(device().trim_pool(2 * kLarge));
-  EXPECT_LE(require_ok(device().driver_pool_stats()).reserved_bytes, 2 * kLarge);
+  ASSERT_GE(require_ok(device().driver_pool_stats()).reserved_bytes, 4 * kLargeBytes);
+  require_ok(device().trim_pool(2 * kLargeBytes));
+  EXPECT_LE(require_ok(device().driver_pool_stats()).reserved_bytes, 2 * kLargeBytes);
   require_ok(device().trim_pool(0));
   EXPECT_EQ(require_ok(device().driver_pool_stats()).reserved_bytes, 0U);
 }
 
 TEST_P(PoolContract, PeaksPersistUntilReset) {
   const StreamId stream = create_stream();
-  free_async_now(allocate_async(kLarge, stream), stream);
+  free_async_now(allocate_async(kLargeBytes, stream), stream);
   require_ok(device().synchronize_stream(stream));
   const DeviceAddress small = allocate_async(granule_bytes(), stream);
   const DriverPoolStats high = require_ok(device().driver_pool_stats());
-  EXPECT_GE(high.used_peak_bytes, kLarge) << "later use must not lower the peak";
-  EXPECT_GE(high.reserved_peak_bytes, kLarge);
+  EXPECT_GE(high.used_peak_bytes, kLargeBytes) << "later use must not lower the peak";
+  EXPECT_GE(high.reserved_peak_bytes, kLargeBytes);
   free_async_now(small, stream);
   require_ok(device().synchronize_stream(stream));
   require_ok(device().reset_pool_peaks());
   allocate_async(granule_bytes(), stream);
   const DriverPoolStats low = require_ok(device().driver_pool_stats());
   EXPECT_GE(low.used_peak_bytes, granule_bytes());
-  EXPECT_LT(low.used_peak_bytes, kLarge);
+  EXPECT_LT(low.used_peak_bytes, kLargeBytes);
   EXPECT_LT(low.reserved_peak_bytes, high.reserved_peak_bytes);
 }
 

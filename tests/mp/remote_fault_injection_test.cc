@@ -128,20 +128,21 @@ TEST_P(StoreFaultInjection, KilledStoreFailsAllRanksBeforeDeadline) {
   if (!RedisServer::is_installed()) GTEST_SKIP() << "NOT TESTED: redis-server is not installed";
   const Step step = GetParam();
   RedisServer server;
-  constexpr std::chrono::seconds kTime{3};  // enough to get to the step on a busy machine
+  constexpr std::chrono::seconds kStepTime{3};  // enough to get to the step on a busy machine
   constexpr std::chrono::seconds kMargin{3};
   RankProcesses ranks(3, RankMain([&](const RankSpec& rank) -> std::string {
                         const std::unique_ptr<Process> process =
                             check_ok(Process::start(RankContext::short_lease_options()));
                         RankHeap heap(*process, process->backends().activate(), {});
                         // The store may be killed before this rank connects to it.
-                        RemoteRank own(rank, server, step.name, Deadline::after(kTime));
+                        RemoteRank own(rank, server, step.name, Deadline::after(kStepTime));
                         own.options.on_phase = [&](Phase phase) {
                           if (rank.rank == kVictim && phase == step.phase)
                             ::kill(server.pid(), SIGKILL);
                         };
-                        const Deadline late = Deadline::after(kTime + kMargin);
-                        const Status lost = own.join_and_rendezvous(heap, Deadline::after(kTime));
+                        const Deadline late = Deadline::after(kStepTime + kMargin);
+                        const Status lost =
+                            own.join_and_rendezvous(heap, Deadline::after(kStepTime));
                         return text(lost.to_string(), late.has_passed() ? " [late]" : "");
                       }));
   const std::vector<std::string> results = ranks.results();

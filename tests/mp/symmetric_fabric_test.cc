@@ -111,9 +111,9 @@ TEST_F(SymmetricFabric, WorksOnSimulatedDevices) {
   RankProcesses ranks(3, [](const RankSpec& rank) -> std::string {
     const std::unique_ptr<sim::Machine> machine = make_machine(rank.world_size);
     Device& device = machine->device(DeviceIndex(static_cast<uint64_t>(rank.rank)));
-    const std::string there = text("machine ", rank.rank);
+    const std::string machine_name = text("machine ", rank.rank);
     std::string message = join_and_check(rank, device, by_fabric(rank));
-    FabricRank far(rank, device, SymmetricRank::group_options(rank), there);
+    FabricRank far(rank, device, SymmetricRank::group_options(rank), machine_name);
     message += far.check_memory() + far.handle.no_fabric_reason();
     // Simulated multicast works on one machine only.
     message += far.handle.no_multicast_reason();

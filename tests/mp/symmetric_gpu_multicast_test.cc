@@ -46,27 +46,24 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricCudaMulticastRanks, ::testing::Val
                          ::testing::PrintToStringParamName());
 
 TEST_P(SymmetricCudaMulticastRanks, IsSetUpByDriverAndFreedWithMemory) {
-  RankProcesses ranks(GetParam(), on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
-                        DeviceRank own = join_rank(rank);
-                        if (!own.handle.no_multicast_reason().empty()) {
-                          return own.handle.no_multicast_reason();
-                        }
-                        if (own.handle.multicast_ptr() == nullptr) return "no address";
-                        const Handle inside =
-                            own.group.rendezvous(own.buffer.data() + 512, kTestTimeout);
-                        if (inside.multicast_ptr() != own.handle.multicast_ptr() + 512)
-                          return "offset";
-                        // One object each for the buffer and the scratch buffer; none for the pads.
-                        if (rank.driver.multicast_count() != 2)
-                          return "wrong number of multicast objects";
-                        const auto at = reinterpret_cast<uint64_t>(own.handle.multicast_ptr());
-                        const AddressDescription there = *rank.device.describe(DeviceAddress(at));
-                        if (there.kind != MemoryKind::kUnknown)
-                          return "multicast address has a memory kind";
-                        std::string wrong = check_memory(own, 1);
-                        own.group.leave(kTestTimeout);
-                        return wrong;
-                      }));
+  RankProcesses ranks(
+      GetParam(), on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
+        DeviceRank own = join_rank(rank);
+        if (!own.handle.no_multicast_reason().empty()) {
+          return own.handle.no_multicast_reason();
+        }
+        if (own.handle.multicast_ptr() == nullptr) return "no address";
+        const Handle inside = own.group.rendezvous(own.buffer.data() + 512, kTestTimeout);
+        if (inside.multicast_ptr() != own.handle.multicast_ptr() + 512) return "offset";
+        // One object each for the buffer and the scratch buffer; none for the pads.
+        if (rank.driver.multicast_count() != 2) return "wrong number of multicast objects";
+        const auto at = reinterpret_cast<uint64_t>(own.handle.multicast_ptr());
+        const AddressDescription description = *rank.device.describe(DeviceAddress(at));
+        if (description.kind != MemoryKind::kUnknown) return "multicast address has a memory kind";
+        std::string wrong = check_memory(own, 1);
+        own.group.leave(kTestTimeout);
+        return wrong;
+      }));
   EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
@@ -233,41 +230,38 @@ size_t objects_freed_with_handle(const StandinGpuRank& rank, DeviceRank& own) {
   return objects - rank.driver.multicast_count();
 }
 
-// After a signal timeout no rank can be using multicast. After a collective timeout other ranks may
-// still be inside the collective.
+// After a timeout of a signal or barrier, no rank can be using multicast. After a collective's
+// timeout, other ranks may still be inside the collective.
 TEST_F(SymmetricCudaMulticast, IsKeptAfterTimedOutCollectiveOnly) {
-  RankProcesses ranks(2, on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
-                        DeviceRank own = join_rank(rank);
-                        const StreamId stream = *own.device().create_stream();
-                        const milliseconds short_timeout(20);
-                        const auto after = [&](const std::function<void()>& operation) -> size_t {
-                          if (rank.rank.rank == 0 && error_message(operation).find("timeout") != 0)
-                            return 100;
-                          own.group.barrier(0, kTestTimeout);
-                          return objects_freed_with_handle(rank, own);
-                        };
-                        std::string wrong;
-                        if (after([&] { own.handle.wait_signal(1, 3, short_timeout); }) != 1)
-                          wrong += "signal; ";
-                        const auto in_stream = [&] {
-                          own.handle.wait_signal(1, 3, short_timeout, stream);
-                          own.group.finish(stream);
-                        };
-                        if (after(in_stream) != 1) wrong += "signal in a stream; ";
-                        const auto barrier = [&] { own.group.barrier(5, short_timeout); };
-                        if (after(barrier) != 1) wrong += "barrier; ";
-                        CollectiveOptions options = with_test_timeout();
-                        options.timeout = short_timeout;
-                        const auto reduce = [&] {
-                          own.handle.two_shot_all_reduce(10, {}, options);
-                        };
-                        if (after(reduce) != (rank.rank.rank == 0 ? 0U : 1U))
-                          wrong += "collective; ";
-                        own.handle.two_shot_all_reduce(10, {}, with_test_timeout());
-                        own.group.barrier(5, kTestTimeout);
-                        own.group.leave(kTestTimeout);
-                        return wrong;
-                      }));
+  RankProcesses ranks(
+      2, on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
+        DeviceRank own = join_rank(rank);
+        const StreamId stream = *own.device().create_stream();
+        const milliseconds short_timeout(20);
+        const auto objects_freed_after = [&](const std::function<void()>& operation) -> size_t {
+          if (rank.rank.rank == 0 && error_message(operation).find("timeout") != 0) return 100;
+          own.group.barrier(0, kTestTimeout);
+          return objects_freed_with_handle(rank, own);
+        };
+        std::string wrong;
+        if (objects_freed_after([&] { own.handle.wait_signal(1, 3, short_timeout); }) != 1)
+          wrong += "signal; ";
+        const auto in_stream = [&] {
+          own.handle.wait_signal(1, 3, short_timeout, stream);
+          own.group.finish(stream);
+        };
+        if (objects_freed_after(in_stream) != 1) wrong += "signal in a stream; ";
+        const auto barrier = [&] { own.group.barrier(5, short_timeout); };
+        if (objects_freed_after(barrier) != 1) wrong += "barrier; ";
+        CollectiveOptions options = with_test_timeout();
+        options.timeout = short_timeout;
+        const auto reduce = [&] { own.handle.two_shot_all_reduce(10, {}, options); };
+        if (objects_freed_after(reduce) != (rank.rank.rank == 0 ? 0U : 1U)) wrong += "collective; ";
+        own.handle.two_shot_all_reduce(10, {}, with_test_timeout());
+        own.group.barrier(5, kTestTimeout);
+        own.group.leave(kTestTimeout);
+        return wrong;
+      }));
   EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 

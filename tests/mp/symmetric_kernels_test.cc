@@ -91,8 +91,9 @@ struct Comparison {
     std::vector<std::byte> out(8000);
     run(reference.handle, to_out ? out.data() : nullptr);
     run(own.handle, to_out ? own.scratch.data() : nullptr);
-    const std::vector<std::byte> there = own.read<std::byte>(8000);
-    if (std::memcmp(reference.buffer.data(), there.data(), there.size()) != 0) return false;
+    const std::vector<std::byte> device_bytes = own.read<std::byte>(8000);
+    if (std::memcmp(reference.buffer.data(), device_bytes.data(), device_bytes.size()) != 0)
+      return false;
     if (!to_out) return true;
     const auto scratch =
         DeviceRank::read_of<std::byte>(own.scratch_handle, own.handle.rank(), compared_bytes);

@@ -16,8 +16,8 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr size_t kSmall = 4096;
-constexpr size_t kLarge = size_t{1} << 30;  // mostly untouched
+constexpr size_t kSmallBytes = 4096;
+constexpr size_t kLargeBytes = size_t{1} << 30;  // mostly untouched
 
 // Sets a resource limit of this process for the lifetime of the object.
 class Limit {
@@ -56,7 +56,7 @@ std::string out_of_memory_message(const std::function<void()>& call) {
 
 // Checks that the group still works after an error.
 std::string check_group_works(SymmetricRank& own) {
-  const SymmetricBuffer buffer = own.heap.allocate(kSmall);
+  const SymmetricBuffer buffer = own.heap.allocate(kSmallBytes);
   const Handle handle = own.group.rendezvous(buffer, kTestTimeout);
   buffer.as<float>()[0] = 1;
   handle.all_reduce(1, {}, {.timeout = kTestTimeout});
@@ -67,13 +67,13 @@ std::string check_group_works(SymmetricRank& own) {
 // library checks the limit first.
 TEST(SymmetricLimits, ReportsOutOfMemoryBeyondFileSizeLimit) {
   RankProcesses ranks(
-      3, with_memory(kSmall, [](SymmetricRank& own) -> std::string {
+      3, with_memory(kSmallBytes, [](SymmetricRank& own) -> std::string {
         if (own.group.rank() == 1) {
-          const Limit files(RLIMIT_FSIZE, kLarge / 2);
+          const Limit files(RLIMIT_FSIZE, kLargeBytes / 2);
           const size_t fds = open_fd_count();
           const size_t mappings = symmetric_mapping_count();
           const std::string message =
-              out_of_memory_message([&] { (void)own.heap.allocate(kLarge); });
+              out_of_memory_message([&] { (void)own.heap.allocate(kLargeBytes); });
           if (message.find("symmetric memory of 1073751040 bytes") == std::string::npos)
             return message;
           if (open_fd_count() != fds) return "leaked descriptors";
@@ -87,15 +87,15 @@ TEST(SymmetricLimits, ReportsOutOfMemoryBeyondFileSizeLimit) {
 
 // Rank 1 has address space for its own memory but not for that of its peers.
 TEST(SymmetricLimits, ReportsOutOfMemoryWhenMappingPeersFails) {
-  RankProcesses ranks(3, with_memory(kSmall, [](SymmetricRank& own) -> std::string {
-                        const SymmetricBuffer buffer = own.heap.allocate(kLarge);
+  RankProcesses ranks(3, with_memory(kSmallBytes, [](SymmetricRank& own) -> std::string {
+                        const SymmetricBuffer buffer = own.heap.allocate(kLargeBytes);
                         const size_t mappings = symmetric_mapping_count();
                         const auto rendezvous_all = [&] {
                           (void)own.group.rendezvous(buffer, kTestTimeout);
                         };
                         std::string message;
                         if (own.group.rank() == 1) {
-                          const Limit addresses(RLIMIT_AS, mapped_bytes() + kLarge / 2);
+                          const Limit addresses(RLIMIT_AS, mapped_bytes() + kLargeBytes / 2);
                           message = out_of_memory_message(rendezvous_all);
                         } else {
                           message = out_of_memory_message(rendezvous_all);
@@ -119,10 +119,10 @@ TEST(SymmetricLimits, NamesRankThatRunsOutOfDescriptors) {
     if (rank.rank == 1) few.emplace(RLIMIT_NOFILE, 16);
     size_t count = 0;
     try {
-      SymmetricRank own(rank, kSmall);
+      SymmetricRank own(rank, kSmallBytes);
       std::deque<SymmetricBuffer> buffers;
       for (; count < 16; ++count) {
-        buffers.push_back(own.heap.allocate(kSmall));
+        buffers.push_back(own.heap.allocate(kSmallBytes));
         (void)own.group.rendezvous(buffers.back(), kTestTimeout);
       }
     } catch (const DeviceError& none) {

@@ -92,7 +92,7 @@ class RecordingMulticastDriver final : public MulticastDriver {
   SimMulticast sim_;
 };
 
-std::string joined(const std::vector<std::string>& words) {
+std::string join_words(const std::vector<std::string>& words) {
   std::string all;
   for (const std::string& each : words) all += text(all.empty() ? "" : " ", each);
   return all;
@@ -178,19 +178,19 @@ std::string check_fault(RecordingRank& own, const Fault& fault, size_t fds, std:
   const bool is_failing = fault.ranks.contains(rank);
   own.driver->failing = is_failing ? fault.call : "";
   own.driver->calls.clear();
-  const Result<PeerHandle> met = own.rendezvous();
+  const Result<PeerHandle> handle = own.rendezvous();
   own.driver->failing = "";
-  if (!met.ok()) return text("the rendezvous failed: ", met.status().message());
-  if (met->peers().multicast_buffer() != nullptr)
+  if (!handle.ok()) return text("the rendezvous failed: ", handle.status().message());
+  if (handle->peers().multicast_buffer() != nullptr)
     return text(fault.call, ": multicast is available");
-  const std::string& reason = met->peers().no_multicast_reason();
+  const std::string& reason = handle->peers().no_multicast_reason();
   if (reason.find(text("told to fail in ", fault.call)) == std::string::npos) return reason;
   reasons += reason + '\n';
   const std::string expected = rank == 0    ? fault.calls_of_rank_0
                                : is_failing ? fault.calls_of_failing
                                             : fault.calls_of_others;
-  if (joined(own.driver->calls) != expected) {
-    return text(fault.call, ": called ", joined(own.driver->calls), "; expected ", expected);
+  if (join_words(own.driver->calls) != expected) {
+    return text(fault.call, ": called ", join_words(own.driver->calls), "; expected ", expected);
   }
   if (own.driver->live_count() != 0) return text(fault.call, ": leaked objects");
   // Each rank's block keeps one descriptor. Others are open only briefly, when the store writes
@@ -220,11 +220,11 @@ TEST(SymmetricMulticast, AnyFailureIsUndoneOnAllRanks) {
       }
     }
     // The group stays usable, and the next block has multicast again.
-    const Result<PeerHandle> met = own.rendezvous();
-    if (!met.ok() || met->peers().multicast_buffer() == nullptr)
+    const Result<PeerHandle> handle = own.rendezvous();
+    if (!handle.ok() || handle->peers().multicast_buffer() == nullptr)
       return "multicast is no longer available";
     if (!own.driver->unexpected_errors.empty())
-      return "unexpected_errors: " + joined(own.driver->unexpected_errors);
+      return "unexpected_errors: " + join_words(own.driver->unexpected_errors);
     const Status left = own.communicator->leave(Deadline::after(kTestTimeout));
     return left.ok() ? reasons : left.message();
   });
@@ -241,12 +241,12 @@ TEST(SymmetricMulticast, NamesRanksWithoutMulticast) {
   RankProcesses ranks(3, [](const RankSpec& rank) -> std::string {
     RecordingRank own(rank);
     if (rank.rank == 1) own.driver->unavailable = "its fabric manager is not running";
-    const Result<PeerHandle> met = own.rendezvous();
-    if (!met.ok()) return met.status().message();
-    if (met->peers().multicast_buffer() != nullptr) return "it has";
+    const Result<PeerHandle> handle = own.rendezvous();
+    if (!handle.ok()) return handle.status().message();
+    if (handle->peers().multicast_buffer() != nullptr) return "it has";
     if (!own.driver->calls.empty()) return "called for";
     const Status left = own.communicator->leave(Deadline::after(kTestTimeout));
-    return left.ok() ? met->peers().no_multicast_reason() : left.message();
+    return left.ok() ? handle->peers().no_multicast_reason() : left.message();
   });
   EXPECT_THAT(ranks.results(),
               Each("not all ranks have multicast: rank 0: it has, rank 1: its fabric manager is "
@@ -268,9 +268,9 @@ TEST(SymmetricMulticast, IsReleasedBeforeLocalMemory) {
       }
       if (own.driver->live_count() != 0) return "leaked objects";
       if (!own.driver->unexpected_errors.empty())
-        return "unexpected_errors: " + joined(own.driver->unexpected_errors);
+        return "unexpected_errors: " + join_words(own.driver->unexpected_errors);
       const std::string ended = "unmap unbind release";
-      if (!joined(own.driver->calls).ends_with(ended)) return joined(own.driver->calls);
+      if (!join_words(own.driver->calls).ends_with(ended)) return join_words(own.driver->calls);
       const Status left = own.communicator->leave(Deadline::after(kTestTimeout));
       return left.ok() ? std::string() : left.message();
     });

@@ -17,12 +17,12 @@ using abi::MemAllocationProp;
 using abi::MemHandle;
 using abi::Pointer;
 
-CreateOptions exports_in(const MemAllocationProp& properties) {
+CreateOptions create_options_from(const MemAllocationProp& properties) {
   return {(properties.requested_handle_types & abi::kHandlePosixFd) != 0,
           (properties.requested_handle_types & abi::kHandleFabric) != 0};
 }
 
-Access access_in(const MemAccessDesc& wanted) {
+Access access_from(const MemAccessDesc& wanted) {
   if (wanted.flags == abi::kAccessReadWrite) return Access::kReadWrite;
   return wanted.flags == abi::kAccessRead ? Access::kRead : Access::kNone;
 }
@@ -178,7 +178,8 @@ ASHLAR_STANDIN_FOR(cuMemAddressFree, hipMemAddressFree)(Pointer at, size_t bytes
 ASHLAR_STANDIN_FOR(cuMemCreate, hipMemCreate)
 (MemHandle* extent, size_t bytes, const MemAllocationProp* properties, unsigned long long) {
   const auto device = static_cast<size_t>(properties->location.id);
-  return record_error(Core::get().create(device, bytes, exports_in(*properties), number(*extent)));
+  return record_error(
+      Core::get().create(device, bytes, create_options_from(*properties), number(*extent)));
 }
 
 ASHLAR_STANDIN_FOR(cuMemRelease, hipMemRelease)(MemHandle extent) {
@@ -199,7 +200,7 @@ ASHLAR_STANDIN_FOR(cuMemSetAccess, hipMemSetAccess)
     for (size_t i = 0; i < count; ++i) {
       const auto accessor = static_cast<size_t>(wanted[i].location.id);
       const int set =
-          Core::get().set_access(on, {DeviceAddress(at), bytes}, accessor, access_in(wanted[i]));
+          Core::get().set_access(on, {DeviceAddress(at), bytes}, accessor, access_from(wanted[i]));
       if (set != kDone) return set;
     }
     return kDone;

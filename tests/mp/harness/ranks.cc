@@ -81,7 +81,8 @@ std::vector<std::string> RankProcesses::results(int killed_last) {
 // Reads the header of each file (see file_store.cc): eight bytes of magic, then the lifetime in
 // nanoseconds, which counts from the modification time.
 std::vector<std::string> RankProcesses::store_keys_after_three_leases() const {
-  const auto then = fs::file_time_type::clock::now() + 3 * RankContext::short_lease_options().lease;
+  const auto moment =
+      fs::file_time_type::clock::now() + 3 * RankContext::short_lease_options().lease;
   std::vector<std::string> left;
   for (const std::string& name : store_keys()) {
     const std::string path = folder_.path() + "/" + name;
@@ -91,7 +92,7 @@ std::vector<std::string> RankProcesses::store_keys_after_three_leases() const {
     uint64_t lifetime_ns = 0;
     std::memcpy(&lifetime_ns, head.data() + 8, sizeof(lifetime_ns));
     const auto end = fs::last_write_time(path) + std::chrono::nanoseconds(lifetime_ns);
-    if (lifetime_ns == 0 || end > then) left.push_back(name);
+    if (lifetime_ns == 0 || end > moment) left.push_back(name);
   }
   return left;
 }

@@ -72,7 +72,7 @@ std::vector<std::string> on_ranks(int world_size, const std::function<void(Rank&
 }
 
 // Returns the message of the InvalidArgument that `operation` throws, or "not refused".
-std::string refusal(const std::function<void()>& operation) {
+std::string invalid_argument_message(const std::function<void()>& operation) {
   try {
     operation();
   } catch (const InvalidArgument& refused) {
@@ -247,7 +247,8 @@ TEST(SymmetricApiConcurrency, RejectsMixedUpHandlesOnAllRanks) {
     const SymmetricBuffer another = own.heap.allocate(Rank::kBytes);
     const Handle other = own.group.rendezvous(another, seconds(30));
     const Handle& mixed_up = own.group.rank() == 0 ? own.handle : other;
-    EXPECT_THAT(refusal([&] { mixed_up.all_reduce(16); }), HasSubstr("ranks made different calls"));
+    EXPECT_THAT(invalid_argument_message([&] { mixed_up.all_reduce(16); }),
+                HasSubstr("ranks made different calls"));
     other.all_reduce(16);
   });
   EXPECT_THAT(ended, Each(IsEmpty()));
@@ -280,14 +281,21 @@ class SymmetricArgumentsTest : public ::testing::Test {
 };
 
 TEST_F(SymmetricArgumentsTest, ViewErrorsStateRangeAndValue) {
-  EXPECT_EQ(refusal([&] { handle_.view<float>(1, 1); }), "rank 1: expected 0 to 0");
-  EXPECT_EQ(refusal([&] { handle_.view<float>(-1, 1); }), "rank -1: expected 0 to 0");
-  EXPECT_THAT(refusal([&] { handle_.view<float>(0, 1, -1); }), HasSubstr("offset -1"));
-  EXPECT_THAT(refusal([&] { handle_.view<float>(0, -1); }), HasSubstr("count is -1"));
-  EXPECT_THAT(refusal([&] { handle_.view<float>(0, 1025); }), HasSubstr("4100 bytes at offset 0"));
-  EXPECT_THAT(refusal([&] { handle_.view<float>(0, 1, 1024); }), HasSubstr("4096"));
-  EXPECT_THAT(refusal([&] { handle_.view<float>(0, kMost); }), HasSubstr("2^63"));
-  EXPECT_THAT(refusal([&] { handle_.view<float>(0, 1, kMost / 2); }), HasSubstr("2^63"));
+  EXPECT_EQ(invalid_argument_message([&] { handle_.view<float>(1, 1); }),
+            "rank 1: expected 0 to 0");
+  EXPECT_EQ(invalid_argument_message([&] { handle_.view<float>(-1, 1); }),
+            "rank -1: expected 0 to 0");
+  EXPECT_THAT(invalid_argument_message([&] { handle_.view<float>(0, 1, -1); }),
+              HasSubstr("offset -1"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.view<float>(0, -1); }),
+              HasSubstr("count is -1"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.view<float>(0, 1025); }),
+              HasSubstr("4100 bytes at offset 0"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.view<float>(0, 1, 1024); }),
+              HasSubstr("4096"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.view<float>(0, kMost); }), HasSubstr("2^63"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.view<float>(0, 1, kMost / 2); }),
+              HasSubstr("2^63"));
   EXPECT_EQ(handle_.view<float>(0, 1024).size(), 1024U);
   EXPECT_EQ(handle_.view<float>(0, 0, 1024).size(), 0U);
 }
@@ -297,41 +305,52 @@ TEST_F(SymmetricArgumentsTest, SignalPadErrorsStateRangeAndValue) {
   EXPECT_EQ(handle_.signal_pad<uint64_t>(0).size(), 1152U);
   EXPECT_EQ(handle_.signal_pad<uint16_t>(0, 3, 4).data(),
             reinterpret_cast<uint16_t*>(handle_.signal_pad_ptrs()[0] + 8));
-  EXPECT_THAT(refusal([&] { handle_.signal_pad(2); }), HasSubstr("rank 2"));
-  EXPECT_THAT(refusal([&] { handle_.signal_pad(0, 2305); }), HasSubstr("the pad has 9216 bytes"));
-  EXPECT_THAT(refusal([&] { handle_.signal_pad(0, 1, -3); }), HasSubstr("offset -3"));
-  EXPECT_THAT(refusal([&] { handle_.signal_pad(0, 1, kMost); }), HasSubstr("2^63"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.signal_pad(2); }), HasSubstr("rank 2"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.signal_pad(0, 2305); }),
+              HasSubstr("the pad has 9216 bytes"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.signal_pad(0, 1, -3); }),
+              HasSubstr("offset -3"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.signal_pad(0, 1, kMost); }),
+              HasSubstr("2^63"));
 }
 
 TEST_F(SymmetricArgumentsTest, OneSidedAndSignalErrorsStateRangeAndValue) {
   const std::vector<std::byte> bytes(8);
-  EXPECT_THAT(refusal([&] { handle_.put(0, bytes, 4089); }), HasSubstr("8 bytes at offset 4089"));
-  EXPECT_THAT(refusal([&] { handle_.put(0, bytes, -8); }), HasSubstr("offset -8"));
-  EXPECT_THAT(refusal([&] { handle_.put(0, bytes, kMost); }), HasSubstr("8 bytes at offset 92"));
-  EXPECT_THAT(refusal([&] { handle_.put(3, bytes); }), HasSubstr("rank 3: expected 0 to 0"));
-  EXPECT_THAT(refusal([&] { handle_.put_signal(1, 0); }), HasSubstr("rank 1"));
-  EXPECT_THAT(refusal([&] { handle_.put_signal(0, 32); }),
+  EXPECT_THAT(invalid_argument_message([&] { handle_.put(0, bytes, 4089); }),
+              HasSubstr("8 bytes at offset 4089"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.put(0, bytes, -8); }), HasSubstr("offset -8"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.put(0, bytes, kMost); }),
+              HasSubstr("8 bytes at offset 92"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.put(3, bytes); }),
+              HasSubstr("rank 3: expected 0 to 0"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.put_signal(1, 0); }), HasSubstr("rank 1"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.put_signal(0, 32); }),
               HasSubstr("channel 32: expected 0 to 31"));
-  EXPECT_THAT(refusal([&] { handle_.wait_signal(0, -1); }), HasSubstr("channel -1"));
-  EXPECT_THAT(refusal([&] { handle_.add_signal(0, 1, 32); }), HasSubstr("channel 32"));
-  EXPECT_THAT(refusal([&] { handle_.wait_for_value(-1, 1); }), HasSubstr("rank -1"));
-  EXPECT_THAT(refusal([&] { handle_.counter_value(0, 32); }), HasSubstr("channel 32"));
-  EXPECT_THAT(refusal([&] { handle_.barrier(32); }), HasSubstr("channel 32"));
-  EXPECT_THAT(refusal([&] { handle_.barrier(0, milliseconds(-1)); }),
+  EXPECT_THAT(invalid_argument_message([&] { handle_.wait_signal(0, -1); }),
+              HasSubstr("channel -1"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.add_signal(0, 1, 32); }),
+              HasSubstr("channel 32"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.wait_for_value(-1, 1); }),
+              HasSubstr("rank -1"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.counter_value(0, 32); }),
+              HasSubstr("channel 32"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.barrier(32); }), HasSubstr("channel 32"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.barrier(0, milliseconds(-1)); }),
               HasSubstr("timeout of -1 ms"));
-  EXPECT_THAT(refusal([&] { (void)alone_.group.peer_access(1); }), HasSubstr("rank 1"));
+  EXPECT_THAT(invalid_argument_message([&] { (void)alone_.group.peer_access(1); }),
+              HasSubstr("rank 1"));
 }
 
 TEST_F(SymmetricArgumentsTest, AtomicErrorsStateWordAndOffset) {
   const auto fetched = [&](int at, AtomicOp what) {
-    return refusal([&] { handle_.fetch(at, what); });
+    return invalid_argument_message([&] { handle_.fetch(at, what); });
   };
   EXPECT_THAT(fetched(0, {.offset = 4096}), HasSubstr("8 bytes at offset 4096"));
   EXPECT_THAT(fetched(0, {.offset = 4}), HasSubstr("is not aligned"));
   EXPECT_THAT(fetched(0, {.word_bytes = static_cast<WordBytes>(2)}), HasSubstr("a word of 2"));
   EXPECT_THAT(fetched(0, {.kind = static_cast<AtomicKind>(6)}),
               HasSubstr("unknown atomic operation 6"));
-  EXPECT_THAT(refusal([&] { handle_.post(0, {.kind = AtomicKind::kSwap}); }),
+  EXPECT_THAT(invalid_argument_message([&] { handle_.post(0, {.kind = AtomicKind::kSwap}); }),
               HasSubstr("a swap returns a value"));
   EXPECT_EQ(handle_.fetch(0, {.offset = 4088, .operand = 7}), 0U);
   EXPECT_EQ(handle_.fetch(0, {.kind = AtomicKind::kAnd, .offset = 4088, .operand = 4}), 7U);
@@ -339,67 +358,82 @@ TEST_F(SymmetricArgumentsTest, AtomicErrorsStateWordAndOffset) {
 
 TEST_F(SymmetricArgumentsTest, ChecksCollectiveArgumentsFirst) {
   std::vector<std::byte> out(8192);
-  EXPECT_THAT(refusal([&] { handle_.all_reduce(1025); }), HasSubstr("4100 bytes at offset 0"));
-  EXPECT_THAT(refusal([&] { handle_.all_reduce(-1); }), HasSubstr("count is -1"));
-  EXPECT_THAT(refusal([&] { handle_.all_reduce(kMost); }), HasSubstr("2^63"));
-  EXPECT_THAT(refusal([&] { handle_.all_reduce(1, {}, {.offset_bytes = -4}); }),
+  EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(1025); }),
+              HasSubstr("4100 bytes at offset 0"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(-1); }), HasSubstr("count is -1"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(kMost); }), HasSubstr("2^63"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(1, {}, {.offset_bytes = -4}); }),
               HasSubstr("offset -4: expected 0 to 4096"));
-  EXPECT_THAT(refusal([&] { handle_.all_reduce(1, {}, {.offset_bytes = kMost}); }),
+  EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(1, {}, {.offset_bytes = kMost}); }),
               HasSubstr("offset 9223372036854775807"));
-  EXPECT_THAT(refusal([&] { handle_.all_reduce(1, {}, {.offset_bytes = 2}); }),
+  EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(1, {}, {.offset_bytes = 2}); }),
               HasSubstr("not a multiple"));
-  EXPECT_THAT(refusal([&] { handle_.all_reduce(1, {}, {.out = out.data() + 1}); }),
+  EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(1, {}, {.out = out.data() + 1}); }),
               HasSubstr("not aligned"));
-  EXPECT_THAT(refusal([&] { handle_.all_reduce(1, {}, {.out = alone_.buffer.data()}); }),
-              HasSubstr("overlaps"));
-  EXPECT_THAT(refusal([&] {
+  EXPECT_THAT(
+      invalid_argument_message([&] { handle_.all_reduce(1, {}, {.out = alone_.buffer.data()}); }),
+      HasSubstr("overlaps"));
+  EXPECT_THAT(invalid_argument_message([&] {
                 handle_.all_reduce(1, {ElementType::kF32, ReduceOp::kXor});
               }),
               HasSubstr("xor of f32"));
-  EXPECT_THAT(refusal([&] { handle_.all_reduce(1, {static_cast<ElementType>(77)}); }),
-              HasSubstr("element type 77"));
-  EXPECT_THAT(refusal([&] { handle_.reduce_scatter(1, {}, {}); }), HasSubstr("out is null"));
-  EXPECT_THAT(refusal([&] { handle_.all_gather(nullptr, 4); }), HasSubstr("in is null"));
-  EXPECT_THAT(refusal([&] { handle_.all_gather(out.data(), 4, {.out = out.data()}); }),
-              HasSubstr("no out"));
-  EXPECT_THAT(refusal([&] { handle_.broadcast(4, 1); }), HasSubstr("root: rank 1"));
-  EXPECT_THAT(refusal([&] { handle_.all_to_all(5000, {.out = out.data()}); }),
+  EXPECT_THAT(
+      invalid_argument_message([&] { handle_.all_reduce(1, {static_cast<ElementType>(77)}); }),
+      HasSubstr("element type 77"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.reduce_scatter(1, {}, {}); }),
+              HasSubstr("out is null"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.all_gather(nullptr, 4); }),
+              HasSubstr("in is null"));
+  EXPECT_THAT(
+      invalid_argument_message([&] { handle_.all_gather(out.data(), 4, {.out = out.data()}); }),
+      HasSubstr("no out"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.broadcast(4, 1); }),
+              HasSubstr("root: rank 1"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.all_to_all(5000, {.out = out.data()}); }),
               HasSubstr("5000 bytes"));
-  EXPECT_THAT(refusal([&] { handle_.all_to_all_v({.row_bytes = 1}, {.out = out.data()}); }),
+  EXPECT_THAT(invalid_argument_message(
+                  [&] { handle_.all_to_all_v({.row_bytes = 1}, {.out = out.data()}); }),
               HasSubstr("splits has 0 entries"));
 }
 
 TEST_F(SymmetricArgumentsTest, TypedCollectivesCheckSpans) {
   std::vector<float> foreign(8);
-  EXPECT_THAT(refusal([&] { handle_.all_reduce(std::span(foreign)); }),
+  EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(std::span(foreign)); }),
               HasSubstr("is not in this rank's memory"));
   const std::span<float> elements = handle_.view<float>(0, 8);
-  EXPECT_EQ(refusal([&] { handle_.reduce_scatter(elements, std::span(foreign).first(4)); }),
+  EXPECT_EQ(invalid_argument_message(
+                [&] { handle_.reduce_scatter(elements, std::span(foreign).first(4)); }),
             "elements has 8 elements: expected 4");
 }
 
 TEST_F(SymmetricArgumentsTest, RejectsRendezvousOfForeignMemory) {
   const int local = 0;
-  EXPECT_THAT(refusal([&] { (void)alone_.group.rendezvous(&local); }), HasSubstr("symmetric"));
-  EXPECT_THAT(refusal([&] { (void)alone_.group.rendezvous(SymmetricBuffer()); }),
+  EXPECT_THAT(invalid_argument_message([&] { (void)alone_.group.rendezvous(&local); }),
+              HasSubstr("symmetric"));
+  EXPECT_THAT(invalid_argument_message([&] { (void)alone_.group.rendezvous(SymmetricBuffer()); }),
               HasSubstr("empty buffer"));
 }
 
 TEST_F(SymmetricArgumentsTest, RejectsInvalidGroupAndHeapOptions) {
   Heap heap;
   GroupOptions options = options_of(2, 2);
-  EXPECT_THAT(refusal([&] { (void)Group::join(heap, make_memory_store(), options); }),
-              HasSubstr("rank 2 of 2"));
+  EXPECT_THAT(
+      invalid_argument_message([&] { (void)Group::join(heap, make_memory_store(), options); }),
+      HasSubstr("rank 2 of 2"));
   options = options_of(0, 1);
-  EXPECT_THAT(refusal([&] { (void)Group::join(heap, nullptr, options); }), HasSubstr("store"));
+  EXPECT_THAT(invalid_argument_message([&] { (void)Group::join(heap, nullptr, options); }),
+              HasSubstr("store"));
   options.channel_count = 0;
-  EXPECT_THAT(refusal([&] { (void)Group::join(heap, make_memory_store(), options); }),
-              HasSubstr("channel_count is 0"));
-  EXPECT_THAT(refusal([&] { (void)alone_.group.sub_group({.ranks = {}}); }),
+  EXPECT_THAT(
+      invalid_argument_message([&] { (void)Group::join(heap, make_memory_store(), options); }),
+      HasSubstr("channel_count is 0"));
+  EXPECT_THAT(invalid_argument_message([&] { (void)alone_.group.sub_group({.ranks = {}}); }),
               HasSubstr("is not in sub-group sub"));
-  EXPECT_THAT(refusal([&] { (void)alone_.group.sub_group({.ranks = {1}}); }), HasSubstr("rank 1"));
-  EXPECT_THAT(refusal([] { Heap other({.backend = "hots"}); }), HasSubstr("hots"));
-  EXPECT_THAT(refusal([] { Heap other({.heartbeat = seconds(9)}); }), HasSubstr("lease"));
+  EXPECT_THAT(invalid_argument_message([&] { (void)alone_.group.sub_group({.ranks = {1}}); }),
+              HasSubstr("rank 1"));
+  EXPECT_THAT(invalid_argument_message([] { Heap other({.backend = "hots"}); }), HasSubstr("hots"));
+  EXPECT_THAT(invalid_argument_message([] { Heap other({.heartbeat = seconds(9)}); }),
+              HasSubstr("lease"));
 }
 
 TEST_F(SymmetricArgumentsTest, LeavingGroupInvalidatesHandles) {
@@ -407,7 +441,8 @@ TEST_F(SymmetricArgumentsTest, LeavingGroupInvalidatesHandles) {
   const std::vector<std::function<void()>> calls = {
       [&] { alone_.group.leave(); }, [&] { handle_.all_reduce(1); }, [&] { handle_.barrier(); },
       [&] { handle_.fence(); }, [&] { handle_.quiet(); }};
-  for (const auto& call : calls) EXPECT_THAT(refusal(call), HasSubstr("was already left"));
+  for (const auto& call : calls)
+    EXPECT_THAT(invalid_argument_message(call), HasSubstr("was already left"));
   handle_.view<int>(0, 1)[0] = 5;  // the memory is still mapped
 }
 

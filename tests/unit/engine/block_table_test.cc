@@ -57,10 +57,10 @@ TEST(BlockTable, AgreesWithStdMap) {
     const uint64_t address = 1 + random.below(i < 100'000 ? 100'000 : 1'000) * 257;
     EXPECT_EQ(table.find(DeviceAddress(address)),
               expected.contains(address) ? expected[address] : nullptr);
-    if (auto there = expected.find(address); there != expected.end()) {
-      table.remove(there->second);
-      spare.push_back(there->second);
-      expected.erase(there);
+    if (auto known = expected.find(address); known != expected.end()) {
+      table.remove(known->second);
+      spare.push_back(known->second);
+      expected.erase(known);
       continue;
     }
     if (spare.empty()) spare.push_back(add(blocks, 1));

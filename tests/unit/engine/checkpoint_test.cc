@@ -20,8 +20,8 @@ class CheckpointTest : public ClassicFixture {
   }
   PoolCheckpoint take_checkpoint() {
     Result<PoolCheckpoint> taken = engine_->checkpoint(kGraphPool);
-    EXPECT_TRUE(refused.ok()) << refused.status().to_string();
-    return refused.ok() ? *taken : PoolCheckpoint{};
+    EXPECT_TRUE(taken.ok()) << taken.status().to_string();
+    return taken.ok() ? *taken : PoolCheckpoint{};
   }
   RestoreResult restore(const PoolCheckpoint& checkpoint) {
     Result<RestoreResult> change = engine_->restore(checkpoint);

@@ -291,7 +291,7 @@ TEST_F(LadderTest, RejectionSkipsTheLadder) {
 
 class GarbageCollectionTest : public ClassicFixture {
  protected:
-  static AllocatorOptions collecting() {
+  static AllocatorOptions collecting_options() {
     AllocatorOptions options;
     options.memory_fraction = 0.9;
     options.garbage_collection_threshold = 0.5;
@@ -300,8 +300,8 @@ class GarbageCollectionTest : public ClassicFixture {
 };
 
 TEST_F(GarbageCollectionTest, ReleasesOldSegmentsAboveThreshold) {
-  start(collecting(), 400 * kMiB);    // collects above 180 MiB
-  Block* split = allocate(4 * kMiB);  // splits a large segment, which stays
+  start(collecting_options(), 400 * kMiB);  // collects above 180 MiB
+  Block* split = allocate(4 * kMiB);        // splits a large segment, which stays
   Block* kept = allocate(50 * kMiB);
   cache(512);  // a small segment stays, too
   Block* first = allocate(60 * kMiB);
@@ -321,7 +321,7 @@ TEST_F(GarbageCollectionTest, ReleasesOldSegmentsAboveThreshold) {
 }
 
 TEST_F(GarbageCollectionTest, SkipsExpandableSegments) {
-  AllocatorOptions options = collecting();
+  AllocatorOptions options = collecting_options();
   options.expandable_segments = true;
   start(options, 400 * kMiB);
   const StreamId stream = new_stream();
@@ -332,14 +332,14 @@ TEST_F(GarbageCollectionTest, SkipsExpandableSegments) {
 }
 
 TEST_F(GarbageCollectionTest, ReleasesNothingBelowThreshold) {
-  start(collecting(), 400 * kMiB);
+  start(collecting_options(), 400 * kMiB);
   cache(60 * kMiB);
   allocate(100 * kMiB);
   EXPECT_EQ(calls(DeviceCall::kFree), 0U);
 }
 
 TEST_F(GarbageCollectionTest, ReleasesNothingWithoutLimit) {
-  AllocatorOptions options = collecting();
+  AllocatorOptions options = collecting_options();
   options.memory_fraction = 1;
   start(options, 400 * kMiB);
   cache(60 * kMiB);

@@ -18,7 +18,7 @@ class ReserveTest : public ClassicFixture {
     const size_t at = message_.find("no more than ");
     return at == std::string::npos ? 0 : std::stoull(message_.substr(at + 13));
   }
-  static AllocatorOptions expandable() {
+  static AllocatorOptions expandable_options() {
     AllocatorOptions options;
     options.expandable_segments = true;
     return options;
@@ -27,7 +27,7 @@ class ReserveTest : public ClassicFixture {
 };
 
 TEST_F(ReserveTest, RoundsFractionUpToGranules) {
-  AllocatorOptions options = expandable();
+  AllocatorOptions options = expandable_options();
   options.expandable_reserve = ReserveSize{0.25, 0};
   start(options);
   EXPECT_EQ(reserved_for(kDefaultStream), 260 * kMiB) << message_;
@@ -35,7 +35,7 @@ TEST_F(ReserveTest, RoundsFractionUpToGranules) {
 }
 
 TEST_F(ReserveTest, ClassOverridesGlobalSetting) {
-  AllocatorOptions options = expandable();
+  AllocatorOptions options = expandable_options();
   options.expandable_reserve = ReserveSize{0.5, 0};
   options.expandable_reserve_by_class["side"] = ReserveSize{0, 100 * kMiB};
   start(options);
@@ -48,7 +48,7 @@ TEST_F(ReserveTest, ClassOverridesGlobalSetting) {
 }
 
 TEST_F(ReserveTest, UnknownClassUsesGlobalSetting) {
-  AllocatorOptions options = expandable();
+  AllocatorOptions options = expandable_options();
   options.expandable_reserve = ReserveSize{0.25, 0};
   start(options);
   engine_->set_stream_class(kDefaultStream, "unheard of");
@@ -58,14 +58,14 @@ TEST_F(ReserveTest, UnknownClassUsesGlobalSetting) {
 }
 
 TEST_F(ReserveTest, ClassDefaultAppliesWithoutOptions) {
-  start(expandable());
+  start(expandable_options());
   engine_->set_stream_class(kDefaultStream, "side");
   engine_->set_default_class_fraction("side", 0.25);
   EXPECT_EQ(reserved_for(kDefaultStream), 260 * kMiB);
 }
 
 TEST_F(ReserveTest, GlobalSettingOverridesClassDefault) {
-  AllocatorOptions options = expandable();
+  AllocatorOptions options = expandable_options();
   options.expandable_reserve = ReserveSize{0.5, 0};
   start(options);
   engine_->set_stream_class(kDefaultStream, "side");
@@ -74,7 +74,7 @@ TEST_F(ReserveTest, GlobalSettingOverridesClassDefault) {
 }
 
 TEST_F(ReserveTest, SaturatesAtNineEighthsOfCapacity) {
-  AllocatorOptions options = expandable();
+  AllocatorOptions options = expandable_options();
   options.expandable_reserve = ReserveSize{1e300, 0};
   start(options);
   allocate(900 * kMiB);
@@ -82,7 +82,7 @@ TEST_F(ReserveTest, SaturatesAtNineEighthsOfCapacity) {
 }
 
 TEST_F(ReserveTest, OmitsHintForRequestAboveCapacity) {
-  AllocatorOptions options = expandable();
+  AllocatorOptions options = expandable_options();
   options.expandable_reserve = ReserveSize{0.25, 0};
   start(options);
   const Status refusal = allocation_error(2 * kGiB);
@@ -92,7 +92,7 @@ TEST_F(ReserveTest, OmitsHintForRequestAboveCapacity) {
 }
 
 TEST_F(ReserveTest, RequestAboveReserveNotifiesObservers) {
-  AllocatorOptions options = expandable();
+  AllocatorOptions options = expandable_options();
   options.expandable_reserve = ReserveSize{0.25, 0};
   start(options);
   int notified = 0;
@@ -103,7 +103,7 @@ TEST_F(ReserveTest, RequestAboveReserveNotifiesObservers) {
 
 TEST_F(ReserveTest, HintHasActualReserveOnCoarseDevice) {
   machine_options_.granularity_bytes = 64 * kMiB;
-  AllocatorOptions options = expandable();
+  AllocatorOptions options = expandable_options();
   options.expandable_reserve = ReserveSize{0, 100 * kMiB};
   start(options);
   allocate(120 * kMiB);  // fits into two granules

@@ -50,17 +50,17 @@ std::string file_with(const std::string& ours) {
   return dict({{"ashlar", ours}, {"segments", list({segment})}});
 }
 
-std::string held(std::initializer_list<std::string> views,
-                 std::initializer_list<std::string> extents) {
+std::string file_with_extents(std::initializer_list<std::string> views,
+                              std::initializer_list<std::string> extents) {
   return file_with(
       dict({{"extents", list(extents)}, {"views", list(views)}, {"version", number(1)}}));
 }
 
 TEST(ExtentReader, ReadsExtentsInOrderWithMappings) {
   const Result<Snapshot> snapshot =
-      read(held({view(2 * kView, kView, 0), view(kView, kView, 8 * kBytes)},
-                {idle(9, mapped_at({kView + 5 * kBytes, kView + 4 * kBytes})),
-                 at_home(2, kView, mapped_at({kView})), idle(4, mapped_at({}))}));
+      read(file_with_extents({view(2 * kView, kView, 0), view(kView, kView, 8 * kBytes)},
+                             {idle(9, mapped_at({kView + 5 * kBytes, kView + 4 * kBytes})),
+                              at_home(2, kView, mapped_at({kView})), idle(4, mapped_at({}))}));
   ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
   ASSERT_EQ(snapshot->views.size(), 2u);
   EXPECT_EQ(snapshot->views[0].address, DeviceAddress(kView));
@@ -81,57 +81,66 @@ TEST(ExtentReader, IgnoresLaterVersions) {
 }
 
 TEST(ExtentReader, RejectsAMissingVersion) {
-  EXPECT_THAT(problem_of(file_with(dict({{"views", list({})}}))),
+  EXPECT_THAT(read_error_message(file_with(dict({{"views", list({})}}))),
               HasSubstr("\"ashlar\" has no \"version\" (expected 1 or more)"));
-  EXPECT_THAT(problem_of(file_with(number(1))), HasSubstr("\"ashlar\": found 1 (expected a dict)"));
+  EXPECT_THAT(read_error_message(file_with(number(1))),
+              HasSubstr("\"ashlar\": found 1 (expected a dict)"));
 }
 
 TEST(ExtentReader, ReportsTheLocationOfWrongTypes) {
-  EXPECT_THAT(problem_of(held({view(kView, kView, 0)}, {idle(1, list({number(7)}))})),
-              HasSubstr("extents[0]: mappings[0]: \"mappings\": found 7 (expected a dict)"));
-  EXPECT_THAT(problem_of(held({dict({{"mapped_size", number(-1)}})}, {})),
+  EXPECT_THAT(
+      read_error_message(file_with_extents({view(kView, kView, 0)}, {idle(1, list({number(7)}))})),
+      HasSubstr("extents[0]: mappings[0]: \"mappings\": found 7 (expected a dict)"));
+  EXPECT_THAT(read_error_message(file_with_extents({dict({{"mapped_size", number(-1)}})}, {})),
               HasSubstr("views[0]: \"mapped_size\": found -1 (expected a number of bytes)"));
 }
 
 TEST(ExtentReader, RejectsOverlappingViews) {
-  EXPECT_THAT(problem_of(held({view(kView, kView + 1, 0), view(2 * kView, kView, 0)}, {})),
+  EXPECT_THAT(read_error_message(
+                  file_with_extents({view(kView, kView + 1, 0), view(2 * kView, kView, 0)}, {})),
               HasSubstr("the view at 0x100000 overlaps the next one"));
-  EXPECT_THAT(problem_of(held({view(kView, kView, kView + 1)}, {})),
+  EXPECT_THAT(read_error_message(file_with_extents({view(kView, kView, kView + 1)}, {})),
               HasSubstr("has 1048577 of 1048576 bytes mapped"));
-  EXPECT_THAT(problem_of(held({view(-kBytes, 2 * kBytes, 0)}, {})),
+  EXPECT_THAT(read_error_message(file_with_extents({view(-kBytes, 2 * kBytes, 0)}, {})),
               HasSubstr("expected a valid address range"));
-  EXPECT_THAT(problem_of(held({view(kView, 0, 0)}, {})),
+  EXPECT_THAT(read_error_message(file_with_extents({view(kView, 0, 0)}, {})),
               HasSubstr("expected a valid address range"));
 }
 
 TEST(ExtentReader, RejectsOverlappingMappings) {
   const std::string all = view(kView, kView, 8 * kBytes);
-  EXPECT_THAT(problem_of(held({all}, {idle(1, mapped_at({kView + 7 * kBytes + 1}))})),
-              HasSubstr("outside of every view"));
-  EXPECT_THAT(problem_of(held({all}, {idle(1, mapped_at({kView - 1}))})),
-              HasSubstr("outside of every view"));
-  EXPECT_THAT(problem_of(held({all}, {idle(1, mapped_at({-1}))})),
-              HasSubstr("outside of every view"));
   EXPECT_THAT(
-      problem_of(held({all}, {idle(1, mapped_at({kView})), idle(2, mapped_at({kView + 1}))})),
-      HasSubstr("the extent mapped at 0x100000 overlaps the next one"));
+      read_error_message(file_with_extents({all}, {idle(1, mapped_at({kView + 7 * kBytes + 1}))})),
+      HasSubstr("outside of every view"));
+  EXPECT_THAT(read_error_message(file_with_extents({all}, {idle(1, mapped_at({kView - 1}))})),
+              HasSubstr("outside of every view"));
+  EXPECT_THAT(read_error_message(file_with_extents({all}, {idle(1, mapped_at({-1}))})),
+              HasSubstr("outside of every view"));
+  EXPECT_THAT(read_error_message(file_with_extents(
+                  {all}, {idle(1, mapped_at({kView})), idle(2, mapped_at({kView + 1}))})),
+              HasSubstr("the extent mapped at 0x100000 overlaps the next one"));
 }
 
 TEST(ExtentReader, RejectsDuplicateAndEmptyExtents) {
-  EXPECT_THAT(problem_of(held({}, {idle(1, mapped_at({})), idle(1, mapped_at({}))})),
-              HasSubstr("extent 1 occurs twice (expected once)"));
-  EXPECT_THAT(problem_of(held({}, {dict({{"id", number(1)}})})), HasSubstr("has size 0"));
-  EXPECT_THAT(problem_of(held({}, {dict({{"size", number(kBytes)}, {"traced", number(-1)}})})),
+  EXPECT_THAT(
+      read_error_message(file_with_extents({}, {idle(1, mapped_at({})), idle(1, mapped_at({}))})),
+      HasSubstr("extent 1 occurs twice (expected once)"));
+  EXPECT_THAT(read_error_message(file_with_extents({}, {dict({{"id", number(1)}})})),
+              HasSubstr("has size 0"));
+  EXPECT_THAT(read_error_message(file_with_extents(
+                  {}, {dict({{"size", number(kBytes)}, {"traced", number(-1)}})})),
               HasSubstr("has \"traced\" 0xffffffffffffffff, which overflows the address space"));
 }
 
 TEST(ExtentReader, RequiresHomesToBeMappingsInSegments) {
   const std::string all = view(kView, kView, 8 * kBytes);
-  EXPECT_THAT(problem_of(held({all}, {at_home(1, kView, mapped_at({kView + kBytes}))})),
+  EXPECT_THAT(read_error_message(
+                  file_with_extents({all}, {at_home(1, kView, mapped_at({kView + kBytes}))})),
               HasSubstr("where it is not mapped"));
   const int32_t beyond = kView + kBytes + 1;
-  EXPECT_THAT(problem_of(held({all}, {at_home(1, beyond, mapped_at({beyond}))})),
-              HasSubstr("outside of every expandable segment"));
+  EXPECT_THAT(
+      read_error_message(file_with_extents({all}, {at_home(1, beyond, mapped_at({beyond}))})),
+      HasSubstr("outside of every expandable segment"));
 }
 
 }  // namespace

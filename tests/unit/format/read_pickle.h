@@ -18,7 +18,7 @@ inline Result<Snapshot> read(const std::string& value) {
   return read_snapshot_pickle(source);
 }
 
-inline std::string problem_of(const std::string& value) {
+inline std::string read_error_message(const std::string& value) {
   const Result<Snapshot> snapshot = read(value);
   EXPECT_TRUE(snapshot.status().is(StatusKind::kFormat));
   return snapshot.status().message();

@@ -306,35 +306,37 @@ TEST(SnapshotSchema, ReadsAnnotationsSettingsAndHostMemory) {
 }
 
 TEST(SnapshotSchema, ReportsTheLocationOfWrongTypes) {
-  EXPECT_THAT(problem_of(number(1)), HasSubstr("the file contains an integer (expected a dict"));
-  EXPECT_THAT(problem_of(dict({{"a", number(1)}})), HasSubstr("neither \"segments\" nor"));
-  EXPECT_THAT(problem_of(dict({{"segments", number(1)}})),
+  EXPECT_THAT(read_error_message(number(1)),
+              HasSubstr("the file contains an integer (expected a dict"));
+  EXPECT_THAT(read_error_message(dict({{"a", number(1)}})), HasSubstr("neither \"segments\" nor"));
+  EXPECT_THAT(read_error_message(dict({{"segments", number(1)}})),
               HasSubstr("\"segments\": found 1 (expected a list)"));
-  EXPECT_THAT(problem_of(file_with_segment(string("x"))),
+  EXPECT_THAT(read_error_message(file_with_segment(string("x"))),
               HasSubstr("segments[0]: \"segments\": found \"x\" (expected a dict)"));
   EXPECT_THAT(
-      problem_of(file_with_segment(dict({{"total_size", boolean(true)}}))),
+      read_error_message(file_with_segment(dict({{"total_size", boolean(true)}}))),
       HasSubstr("segments[0]: \"total_size\": found a boolean (expected a number of bytes)"));
-  EXPECT_THAT(problem_of(file_with_segment(dict({{"segment_type", string("big")}}))),
+  EXPECT_THAT(read_error_message(file_with_segment(dict({{"segment_type", string("big")}}))),
               HasSubstr("found \"big\" (expected large or small)"));
-  EXPECT_THAT(problem_of(file_with_segment(dict({{"device", number(-1)}}))),
+  EXPECT_THAT(read_error_message(file_with_segment(dict({{"device", number(-1)}}))),
               HasSubstr("\"device\": found -1 (expected a device from 0"));
   EXPECT_THAT(
-      problem_of(file_with_segment(dict(
+      read_error_message(file_with_segment(dict(
           {{"total_size", number(4)}, {"blocks", list({dict({{"state", string("asleep")}})})}}))),
       HasSubstr("segments[0].blocks[0]: \"state\": found \"asleep\""));
-  EXPECT_THAT(problem_of(file_with_entries({number(1)})), HasSubstr("device_traces[0][0]: "));
-  EXPECT_THAT(problem_of(file_with_entries({dict({{"size", number(1)}})})),
+  EXPECT_THAT(read_error_message(file_with_entries({number(1)})),
+              HasSubstr("device_traces[0][0]: "));
+  EXPECT_THAT(read_error_message(file_with_entries({dict({{"size", number(1)}})})),
               HasSubstr("\"action\" is missing"));
-  EXPECT_THAT(problem_of(file_with_entries({dict({{"action", string("alloc")}})})),
+  EXPECT_THAT(read_error_message(file_with_entries({dict({{"action", string("alloc")}})})),
               HasSubstr("device_traces[0][0]: \"size\" is missing"));
-  EXPECT_THAT(problem_of(dict({{"device_traces", list({number(1)})}})),
+  EXPECT_THAT(read_error_message(dict({{"device_traces", list({number(1)})}})),
               HasSubstr("device_traces[0]: "));
 }
 
 TEST(SnapshotSchema, ReportsTheOffsetOfWrongEntries) {
   const auto problem = [](std::string_view key, const std::string& value) {
-    return problem_of(file_with_entries(
+    return read_error_message(file_with_entries(
         {dict({{"action", string("alloc")}, {"size", number(1)}, {key, value}})}));
   };
   EXPECT_THAT(problem("action", string("dance")),
@@ -353,22 +355,23 @@ TEST(SnapshotSchema, ReportsTheOffsetOfWrongEntries) {
 
 TEST(SnapshotSchema, RejectsBlocksThatDoNotTileTheirSegment) {
   const auto problem = [](std::initializer_list<std::string> blocks) {
-    return problem_of(file_with_segment(
+    return read_error_message(file_with_segment(
         dict({{"address", number(100)}, {"total_size", number(10)}, {"blocks", list(blocks)}})));
   };
   EXPECT_THAT(problem({block(9, "inactive")}), HasSubstr("9 bytes in total (expected the segment"));
   EXPECT_THAT(problem({block(11, "inactive")}), HasSubstr("does not tile its segment"));
   EXPECT_THAT(problem({dict({{"address", number(101)}, {"size", number(10)}})}),
               HasSubstr("does not tile its segment (expected 0x64"));
-  EXPECT_THAT(problem_of(file_with_segment(dict({{"address", large_number(~0ull)},
+  EXPECT_THAT(
+      read_error_message(file_with_segment(dict({{"address", large_number(~0ull)},
                                                  {"total_size", number(10)},
                                                  {"blocks", list({block(10, "inactive")})}}))),
-              HasSubstr("overflows the address space"));
+      HasSubstr("overflows the address space"));
 }
 
 TEST(SnapshotSchema, RejectsEntriesModifiedAfterUse) {
   const std::string entry = dict({{"action", string("alloc")}, {"size", number(5)}});
-  EXPECT_THAT(problem_of(file_with_entries({entry + string("size") + number(6) + "s"})),
+  EXPECT_THAT(read_error_message(file_with_entries({entry + string("size") + number(6) + "s"})),
               HasSubstr("SETITEM: a dict is modified after it was used"));
 }
 
@@ -376,15 +379,16 @@ TEST(SnapshotSchema, RejectsStacksModifiedAfterUse) {
   const std::string entry = dict({{"action", string("alloc")},
                                   {"size", number(5)},
                                   {"frames", list({frame("a", 1)}) + "q\x01"}});
-  EXPECT_THAT(problem_of(file_with_entries({entry, "h\x01Na"})),
+  EXPECT_THAT(read_error_message(file_with_entries({entry, "h\x01Na"})),
               HasSubstr("APPEND: a list is modified after it was used"));
 }
 
 TEST(SnapshotSchema, RejectsCycles) {
-  EXPECT_THAT(problem_of("]q\x01(h\x01\x65"), HasSubstr("found a list (expected a dict)"));
+  EXPECT_THAT(read_error_message("]q\x01(h\x01\x65"), HasSubstr("found a list (expected a dict)"));
   const std::string entry =
       dict({{"action", string("alloc")}, {"size", number(5)}, {"frames", "]q\x01(h\x01\x65"}});
-  EXPECT_THAT(problem_of(file_with_entries({entry})), HasSubstr("found a list (expected a dict)"));
+  EXPECT_THAT(read_error_message(file_with_entries({entry})),
+              HasSubstr("found a list (expected a dict)"));
 }
 
 TEST(SnapshotSchema, RejectsExplosiveSharing) {
@@ -396,12 +400,13 @@ TEST(SnapshotSchema, RejectsExplosiveSharing) {
   blocks += "eq\x02";
   const std::string first = dict({{"blocks", blocks}});
   const std::string other = dict({{"blocks", "h\x02"}});
-  EXPECT_THAT(problem_of("](" + first + repeat(other, count) + "e"),
+  EXPECT_THAT(read_error_message("](" + first + repeat(other, count) + "e"),
               HasSubstr("shared parts of the file expand"));
   const std::string entry = dict({{"action", string("alloc")}, {"size", number(5)}});
   const std::string trace = "](" + entry + "q\x02h\x02" + repeat(entry, count) + "eq\x01";
-  EXPECT_THAT(problem_of(dict({{"device_traces", "](" + trace + repeat("h\x01", 4000) + "e"}})),
-              HasSubstr("shared parts of the file expand"));
+  EXPECT_THAT(
+      read_error_message(dict({{"device_traces", "](" + trace + repeat("h\x01", 4000) + "e"}})),
+      HasSubstr("shared parts of the file expand"));
 }
 
 // Small files that refer to one string or entry many times must not be copied beyond the limit.
@@ -440,12 +445,13 @@ TEST(SnapshotSchema, ChargesForEachCopyOfASharedString) {
 
 TEST(SnapshotSchema, RejectsATraceSharedByTwoDevices) {
   const std::string entry = dict({{"action", string("alloc")}, {"size", number(5)}});
-  EXPECT_THAT(problem_of(dict({{"device_traces", list({list({entry}) + "q\x01", "h\x01"})}})),
-              HasSubstr("device_traces[1][0]: an entry of another trace"));
+  EXPECT_THAT(
+      read_error_message(dict({{"device_traces", list({list({entry}) + "q\x01", "h\x01"})}})),
+      HasSubstr("device_traces[1][0]: an entry of another trace"));
 }
 
 TEST(SnapshotSchema, RejectsTooManyDevices) {
-  EXPECT_THAT(problem_of(dict({{"device_traces", "](" + repeat("]", 5000) + "e"}})),
+  EXPECT_THAT(read_error_message(dict({{"device_traces", "](" + repeat("]", 5000) + "e"}})),
               HasSubstr("at most 4096 devices"));
 }
 

@@ -26,7 +26,7 @@ class ImportsFixture : public ::testing::Test {
     Buffer buffer;
     Share share;
   };
-  SharedBlock shared(size_t bytes) {
+  SharedBlock share_block(size_t bytes) {
     Buffer buffer = exporter_.allocator->allocate(bytes);
     Share share = exporter_.allocator->sharing().share(buffer);
     return {std::move(buffer), std::move(share)};
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Sources, ImportsTest, all_share_sources(),
 
 TEST_P(ImportsTest, OpensTheSameHandleOnce) {
   Imports imports(device());
-  const SharedBlock block = shared(3 * kMiB);
+  const SharedBlock block = share_block(3 * kMiB);
   std::shared_ptr<Import> first = open(imports, block.share.handle());
   std::shared_ptr<Import> second = open(imports, block.share.handle());
   EXPECT_EQ(first, second);
@@ -76,8 +76,8 @@ TEST_P(ImportsTest, OpensTheSameHandleOnce) {
 
 TEST_F(PlainImportsTest, OpensAnAllocationOnceForTwoBlocks) {
   Imports imports(device());
-  const SharedBlock a = shared(3 * kMiB);
-  const SharedBlock b = shared(3 * kMiB);
+  const SharedBlock a = share_block(3 * kMiB);
+  const SharedBlock b = share_block(3 * kMiB);
   std::shared_ptr<Import> first = open(imports, a.share.handle());
   std::shared_ptr<Import> second = open(imports, b.share.handle());
   EXPECT_EQ(importer_.calls(DeviceCall::kOpenAllocation), 1U);
@@ -91,7 +91,7 @@ TEST_F(PlainImportsTest, OpensAnAllocationOnceForTwoBlocks) {
 TEST_P(ExtentImportsTest, ReservesExactlyTheSharedGranules) {
   Imports imports(device());
   const Buffer front = exporter_.allocator->allocate(15 * kMiB);
-  const SharedBlock block = shared(20 * kMiB + 5);
+  const SharedBlock block = share_block(20 * kMiB + 5);
   std::shared_ptr<Import> import = open(imports, block.share.handle());
   EXPECT_EQ(import->range->range().bytes, 40 * kMiB);
   EXPECT_EQ(import->block.begin - import->range->range().begin, 15 * kMiB);
@@ -100,7 +100,7 @@ TEST_P(ExtentImportsTest, ReservesExactlyTheSharedGranules) {
 
 TEST_P(ImportsTest, ClosesAfterStreamsFinish) {
   Imports imports(device());
-  SharedBlock block = shared(3 * kMiB);
+  SharedBlock block = share_block(3 * kMiB);
   std::shared_ptr<Import> import = open(imports, block.share.handle());
   const StreamId busy = *device().create_stream();
   ASSERT_TRUE(must(importer_.machine->pause_stream(DeviceIndex(0), busy)));
@@ -122,7 +122,7 @@ TEST_P(ImportsTest, ClosesAfterStreamsFinish) {
 
 TEST_P(ImportsTest, ReopensDuringPendingClose) {
   Imports imports(device());
-  const SharedBlock block = shared(3 * kMiB);
+  const SharedBlock block = share_block(3 * kMiB);
   std::shared_ptr<Import> import = open(imports, block.share.handle());
   const DeviceAddress address = import->block.begin;
   const StreamId busy = *device().create_stream();
@@ -139,7 +139,7 @@ TEST_P(ImportsTest, ReopensDuringPendingClose) {
 }
 
 TEST_P(ImportsTest, DestructorWaitsForStreams) {
-  const SharedBlock block = shared(3 * kMiB);
+  const SharedBlock block = share_block(3 * kMiB);
   const StreamId side = *device().create_stream();
   {
     Imports imports(device());
@@ -156,7 +156,7 @@ TEST_P(ImportsTest, DestructorWaitsForStreams) {
 // An event recorded on a capturing stream would become part of its graph.
 TEST_P(ImportsTest, DoesNotTouchCapturingStreams) {
   Imports imports(device());
-  const SharedBlock block = shared(3 * kMiB);
+  const SharedBlock block = share_block(3 * kMiB);
   std::shared_ptr<Import> import = open(imports, block.share.handle());
   const DeviceAddress address = import->block.begin;
   const StreamId stream = *device().create_stream();
@@ -174,7 +174,7 @@ TEST_P(ImportsTest, DoesNotTouchCapturingStreams) {
 
 TEST_P(ImportsTest, RejectsHandleOfAnotherDevice) {
   Imports imports(importer_.device(1));
-  const SharedBlock block = shared(3 * kMiB);
+  const SharedBlock block = share_block(3 * kMiB);
   const Status refused = imports.open(block.share.handle()).status();
   EXPECT_EQ(refused.kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(refused.message(), HasSubstr(to_hex(importer_.device(0).properties().uuid)));
@@ -183,7 +183,7 @@ TEST_P(ImportsTest, RejectsHandleOfAnotherDevice) {
 
 TEST_P(ImportsTest, RejectsForgedHandles) {
   Imports imports(device());
-  const SharedBlock block = shared(3 * kMiB);
+  const SharedBlock block = share_block(3 * kMiB);
   ShareHandle forged = *parse_share_handle(block.share.handle());
   if (uses_extents(GetParam())) {
     forged.granule_count = 2;
@@ -201,8 +201,8 @@ TEST_P(ImportsTest, RejectsForgedHandles) {
 
 TEST_P(ExtentImportsTest, AccessorGetsPresentAndFutureImports) {
   Imports imports(device());
-  const SharedBlock a = shared(3 * kMiB);
-  const SharedBlock b = shared(3 * kMiB);
+  const SharedBlock a = share_block(3 * kMiB);
+  const SharedBlock b = share_block(3 * kMiB);
   std::shared_ptr<Import> before = open(imports, a.share.handle());
   Device& peer = importer_.device(1);
   EXPECT_FALSE(peer.fill(before->block.begin, 1, 4, kDefaultStream).ok());
@@ -218,7 +218,7 @@ TEST_P(ExtentImportsTest, AccessorGetsPresentAndFutureImports) {
 // Only the device can tell when the work of a destroyed stream has finished.
 TEST_P(ImportsTest, TrimWaitsForDestroyedStreams) {
   Imports imports(device());
-  const SharedBlock block = shared(3 * kMiB);
+  const SharedBlock block = share_block(3 * kMiB);
   std::shared_ptr<Import> import = open(imports, block.share.handle());
   const DeviceAddress address = import->block.begin;
   const StreamId destroyed = *device().create_stream();
@@ -234,7 +234,7 @@ TEST_P(ImportsTest, TrimWaitsForDestroyedStreams) {
 
 TEST_P(ImportsTest, FailingStreamDelaysNoOther) {
   Imports imports(device());
-  const SharedBlock block = shared(3 * kMiB);
+  const SharedBlock block = share_block(3 * kMiB);
   std::shared_ptr<Import> import = open(imports, block.share.handle());
   const StreamId first = *device().create_stream();
   const StreamId second = *device().create_stream();
@@ -247,8 +247,8 @@ TEST_P(ImportsTest, FailingStreamDelaysNoOther) {
 
 TEST_P(ImportsTest, ReportsTheFirstOfSeveralErrors) {
   Imports imports(device());
-  const SharedBlock a = shared(3 * kMiB);
-  const SharedBlock b = shared(3 * kMiB);
+  const SharedBlock a = share_block(3 * kMiB);
+  const SharedBlock b = share_block(3 * kMiB);
   std::shared_ptr<Import> import_a = open(imports, a.share.handle());
   std::shared_ptr<Import> import_b = open(imports, b.share.handle());
   const StreamId stream = *device().create_stream();
@@ -271,7 +271,7 @@ TEST_P(ImportsTest, ReportsTheFirstOfSeveralErrors) {
 
 // Opens, uses and closes an import while the n-th device call fails, for every n.
 TEST_P(ImportsTest, SurvivesFailureOfAnyCall) {
-  SharedBlock block = shared(50 * kMiB);
+  SharedBlock block = share_block(50 * kMiB);
   const size_t mapped_before = importer_.used_bytes();
   uint64_t nth = 1;
   for (bool any_failed = true; any_failed; ++nth) {
@@ -312,7 +312,7 @@ TEST_P(ImportsTest, SurvivesFailureOfAnyCall) {
 
 TEST_P(ImportsTest, ReportsFailedCloseOnceAndRetries) {
   Imports imports(device());
-  const SharedBlock block = shared(3 * kMiB);
+  const SharedBlock block = share_block(3 * kMiB);
   std::shared_ptr<Import> import = open(imports, block.share.handle());
   const DeviceAddress address = import->block.begin;
   importer_.machine->inject(

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-InitialState start_of(const Snapshot& snapshot) {
+InitialState initial_state_of(const Snapshot& snapshot) {
   AllocatorOptions options;
   options.engine = EngineKind::kClassic;
   return reconstruct_initial_state(snapshot, kTraceDevice, find_allocations(snapshot, kTraceDevice),
@@ -35,14 +35,14 @@ TEST(InitialStateTest, IsEmptyForACompleteTrace) {
       {DeviceAddress(4096), 2 * kMiB, 2 * kMiB, SnapshotBlockState::kAllocated, {}},
       {DeviceAddress(4096 + 2 * kMiB), 18 * kMiB, 0, SnapshotBlockState::kInactive, {}}};
   trace.snapshot().segments = {segment};
-  const InitialState start = start_of(trace.snapshot());
+  const InitialState start = initial_state_of(trace.snapshot());
   EXPECT_TRUE(start.segments.empty());
 }
 
 TEST(InitialStateTest, RestoresFreedSegments) {
   TraceBuilder trace;
   trace.free(4096, 3 * kMiB).add(TraceAction::kSegmentFree, 4096, 20 * kMiB);
-  const InitialState start = start_of(trace.snapshot());
+  const InitialState start = initial_state_of(trace.snapshot());
   ASSERT_EQ(start.segments.size(), 1U);
   const SnapshotSegment& segment = start.segments[0];
   EXPECT_TRUE(segment.is_large);
@@ -56,7 +56,7 @@ TEST(InitialStateTest, RestoresFreedSegments) {
 TEST(InitialStateTest, KeepsRemaindersTooSmallToSplit) {
   TraceBuilder trace;
   trace.free(4096, 20 * kMiB - 1000).add(TraceAction::kSegmentFree, 4096, 20 * kMiB);
-  const InitialState start = start_of(trace.snapshot());
+  const InitialState start = initial_state_of(trace.snapshot());
   ASSERT_EQ(start.segments[0].blocks.size(), 1U);
   EXPECT_EQ(start.segments[0].blocks[0].bytes, 20 * kMiB);
 }
@@ -69,7 +69,7 @@ TEST(InitialStateTest, UsesFinalSizesOfLiveBlocks) {
       {DeviceAddress(4096 + 12 * kMiB), 8 * kMiB, 0, SnapshotBlockState::kInactive, {}}};
   trace.snapshot().segments = {segment};
   trace.alloc(4096 + 12 * kMiB, 8 * kMiB).free(4096 + 12 * kMiB, 8 * kMiB);
-  const InitialState start = start_of(trace.snapshot());
+  const InitialState start = initial_state_of(trace.snapshot());
   ASSERT_EQ(start.segments[0].blocks.size(), 2U);
   EXPECT_EQ(start.segments[0].blocks[0].bytes, 12 * kMiB);
   EXPECT_EQ(start.segments[0].blocks[1].state, SnapshotBlockState::kInactive);
@@ -81,7 +81,7 @@ TEST(InitialStateTest, CountsExpandableSegmentsOnly) {
   segment.is_expandable = true;
   trace.snapshot().segments = {segment};
   trace.add(TraceAction::kSegmentMap, 4096, 20 * kMiB);
-  const InitialState start = start_of(trace.snapshot());
+  const InitialState start = initial_state_of(trace.snapshot());
   EXPECT_EQ(start.expandable_bytes, 40 * kMiB);
 }
 
@@ -92,7 +92,7 @@ TEST(InitialStateTest, IgnoresEmptyBlocksAndSegments) {
   SnapshotSegment segment = large_segment(4096, 20 * kMiB);
   segment.blocks = {{DeviceAddress(4096 + 8 * kMiB), 0, 100, SnapshotBlockState::kAllocated, {}}};
   trace.snapshot().segments = {segment, large_segment(40 * kMiB, 0)};
-  const InitialState start = start_of(trace.snapshot());
+  const InitialState start = initial_state_of(trace.snapshot());
   ASSERT_EQ(start.segments.size(), 1U);
   ASSERT_EQ(start.allocations.size(), 2U) << "of two at one address, the first wins";
   size_t bytes = 0;
@@ -107,7 +107,7 @@ TEST(InitialStateTest, IgnoresEmptyBlocksAndSegments) {
 TEST(InitialStateTest, LimitsBlocksToTheirSegment) {
   TraceBuilder trace;
   trace.free(4096, SIZE_MAX).add(TraceAction::kSegmentFree, 4096, 20 * kMiB);
-  const InitialState start = start_of(trace.snapshot());
+  const InitialState start = initial_state_of(trace.snapshot());
   ASSERT_EQ(start.segments[0].blocks.size(), 1U);
   EXPECT_EQ(start.segments[0].blocks[0].bytes, 20 * kMiB);
 }

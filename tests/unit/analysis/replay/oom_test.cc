@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kBlock2 = kBase + 100 * kMiB;
 constexpr uint64_t kBlock3 = kBase + 200 * kMiB;
-constexpr uint64_t kPlenty = 100 * kGiB;
+constexpr uint64_t kPlentyBytes = 100 * kGiB;
 
 // Two segments of 40 MiB, one with a hole of 20 MiB and one with a hole of 19 MiB.
 class OomTest : public testing::Test {
@@ -33,7 +33,7 @@ class OomTest : public testing::Test {
     trace_.add(TraceAction::kOom, device_free_bytes, bytes).from(5);
   }
 
-  std::optional<OomReport> explained() {
+  std::optional<OomReport> explain() {
     const Allocations allocations = find_allocations(trace_.snapshot(), kTraceDevice);
     Result<std::optional<OomReport>> report = explain_oom(trace_.snapshot(), allocations, options_);
     EXPECT_TRUE(report.ok()) << report.status().to_string();
@@ -53,15 +53,15 @@ class OomTest : public testing::Test {
 };
 
 TEST_F(OomTest, ExplainsARecordedFailure) {
-  fail_allocation(30 * kMiB, kPlenty);
-  const std::optional<OomReport> report = explained();
+  fail_allocation(30 * kMiB, kPlentyBytes);
+  const std::optional<OomReport> report = explain();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->entry, 10U);
   EXPECT_TRUE(report->was_recorded);
   EXPECT_FALSE(report->requested_bytes);
   EXPECT_EQ(report->rounded_bytes, 30 * kMiB);
   EXPECT_EQ(report->segment_bytes, 30 * kMiB);
-  EXPECT_EQ(report->device_free_bytes, kPlenty);
+  EXPECT_EQ(report->device_free_bytes, kPlentyBytes);
   EXPECT_EQ(report->stack, StackId(5));
   ASSERT_TRUE(report->state);
   EXPECT_EQ(report->state->reserved_bytes, 80 * kMiB);
@@ -72,8 +72,8 @@ TEST_F(OomTest, ExplainsARecordedFailure) {
 }
 
 TEST_F(OomTest, ListsOccupyingBlocksWithStackAndAge) {
-  fail_allocation(30 * kMiB, kPlenty);
-  const std::optional<OomReport> report = explained();
+  fail_allocation(30 * kMiB, kPlentyBytes);
+  const std::optional<OomReport> report = explain();
   ASSERT_TRUE(report && report->state);
   ASSERT_EQ(report->state->occupied_segments.size(), 2U);
   const OccupiedSegment& most = report->state->occupied_segments[0];
@@ -89,8 +89,8 @@ TEST_F(OomTest, ListsOccupyingBlocksWithStackAndAge) {
 }
 
 TEST_F(OomTest, InfersTheLimitFromGrantedAndRefusedBytes) {
-  fail_allocation(30 * kMiB, kPlenty);
-  const std::optional<OomReport> report = explained();
+  fail_allocation(30 * kMiB, kPlentyBytes);
+  const std::optional<OomReport> report = explain();
   ASSERT_TRUE(report);
   EXPECT_TRUE(report->limit.is_inferred());
   EXPECT_EQ(report->limit.at_least_bytes, 80 * kMiB);
@@ -99,7 +99,7 @@ TEST_F(OomTest, InfersTheLimitFromGrantedAndRefusedBytes) {
 
 TEST_F(OomTest, UsesTheFreeMemoryOfAFullDevice) {
   fail_allocation(30 * kMiB, 5 * kMiB);
-  const std::optional<OomReport> report = explained();
+  const std::optional<OomReport> report = explain();
   ASSERT_TRUE(report);
   EXPECT_TRUE(report->limit.is_device_limit);
   EXPECT_EQ(report->limit.at_least_bytes, 85 * kMiB);
@@ -109,9 +109,9 @@ TEST_F(OomTest, UsesTheFreeMemoryOfAFullDevice) {
 }
 
 TEST_F(OomTest, UsesTheLimitAtTheTimeOfTheFailure) {
-  fail_allocation(30 * kMiB, kPlenty);
+  fail_allocation(30 * kMiB, kPlentyBytes);
   trace_.add(TraceAction::kSegmentAlloc, kBlock3, 100 * kMiB).alloc(kBlock3, 100 * kMiB);
-  const std::optional<OomReport> report = explained();
+  const std::optional<OomReport> report = explain();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->limit.at_least_bytes, 80 * kMiB);
   EXPECT_EQ(report->limit.below_bytes, 110 * kMiB);
@@ -119,8 +119,8 @@ TEST_F(OomTest, UsesTheLimitAtTheTimeOfTheFailure) {
 }
 
 TEST_F(OomTest, ReplaysSettingsUnderTheSameLimit) {
-  fail_allocation(30 * kMiB, kPlenty);
-  const std::optional<OomReport> report = explained();
+  fail_allocation(30 * kMiB, kPlentyBytes);
+  const std::optional<OomReport> report = explain();
   ASSERT_TRUE(report);
   EXPECT_FALSE(fits(*report, ""));
   EXPECT_TRUE(fits(*report, "expandable_segments:True"));
@@ -131,7 +131,7 @@ TEST_F(OomTest, ExplainsAFailureUnderAGivenLimit) {
   trace_.add(TraceAction::kSegmentAlloc, kBlock3, 30 * kMiB).alloc(kBlock3, asked);
   options_.is_limit_given = true;
   options_.tuning.cap_bytes = 100 * kMiB;
-  const std::optional<OomReport> report = explained();
+  const std::optional<OomReport> report = explain();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->entry, 11U);
   EXPECT_FALSE(report->was_recorded);
@@ -143,19 +143,19 @@ TEST_F(OomTest, ExplainsAFailureUnderAGivenLimit) {
 }
 
 TEST_F(OomTest, ReturnsNothingWithoutAFailure) {
-  EXPECT_FALSE(explained());
+  EXPECT_FALSE(explain());
   options_.is_limit_given = true;
   options_.tuning.cap_bytes = 90 * kMiB;
-  EXPECT_FALSE(explained());
-  fail_allocation(30 * kMiB, kPlenty);
+  EXPECT_FALSE(explain());
+  fail_allocation(30 * kMiB, kPlentyBytes);
   options_.tuning.cap_bytes = kGiB;
-  EXPECT_FALSE(explained());
+  EXPECT_FALSE(explain());
 }
 
 // The trace contains a failed allocation of 10 MiB although there are sufficient holes.
 TEST_F(OomTest, OmitsTheStateIfTheReplayDoesNotFail) {
-  fail_allocation(10 * kMiB, kPlenty);
-  const std::optional<OomReport> report = explained();
+  fail_allocation(10 * kMiB, kPlentyBytes);
+  const std::optional<OomReport> report = explain();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->entry, 10U);
   EXPECT_EQ(report->rounded_bytes, 10 * kMiB);

@@ -232,7 +232,7 @@ class TuneTest : public testing::Test {
     options_.capacity_bytes = 8 * kGiB;
   }
 
-  TuneResult tuned() {
+  TuneResult run_tune() {
     const Allocations allocations = find_allocations(trace_.snapshot(), kTraceDevice);
     Result<TuneResult> result = tune(trace_.snapshot(), allocations, options_);
     EXPECT_TRUE(result.ok()) << result.status().to_string();
@@ -252,7 +252,7 @@ class TuneTest : public testing::Test {
 };
 
 TEST_F(TuneTest, PrefersExpandableSegmentsIfPlainOnesFragment) {
-  const TuneResult result = tuned();
+  const TuneResult result = run_tune();
   EXPECT_EQ(trial_with(result, "").peak_reserved_bytes, 408 * kMiB);  // 12 + 16 + … + 56
   EXPECT_EQ(trial_with(result, "expandable_segments:True").peak_reserved_bytes, 60 * kMiB);
   EXPECT_EQ(result.lower_bound_bytes, 56 * kMiB);
@@ -261,7 +261,7 @@ TEST_F(TuneTest, PrefersExpandableSegmentsIfPlainOnesFragment) {
 }
 
 TEST_F(TuneTest, ReportsThePagedEngineSeparatelyForPyTorch) {
-  const TuneResult result = tuned();
+  const TuneResult result = run_tune();
   EXPECT_EQ(trial_with(result, "engine:paged").peak_reserved_bytes, 56 * kMiB)
       << "nothing is wasted";
   ASSERT_TRUE(result.paged);
@@ -272,7 +272,7 @@ TEST_F(TuneTest, ReportsThePagedEngineSeparatelyForPyTorch) {
 
 TEST_F(TuneTest, ConsidersAllEnginesForAPagedRun) {
   options_.recorded = paged_defaults();
-  const TuneResult result = tuned();
+  const TuneResult result = run_tune();
   EXPECT_EQ(result.allocator_kind, RecordedAllocator::kAshlar);
   ASSERT_TRUE(result.best);
   EXPECT_EQ(result.trials[*result.best].setting.options.engine, EngineKind::kPaged);
@@ -280,7 +280,7 @@ TEST_F(TuneTest, ConsidersAllEnginesForAPagedRun) {
 
 TEST_F(TuneTest, HasNoBestIfNoneCompletes) {
   options_.capacity_bytes = 40 * kMiB;
-  const TuneResult result = tuned();
+  const TuneResult result = run_tune();
   EXPECT_FALSE(result.best);
   EXPECT_FALSE(result.paged);
   for (const Trial& trial : result.trials) EXPECT_GT(trial.oom_count, 0U) << trial.setting.conf;
@@ -290,7 +290,7 @@ TEST_F(TuneTest, HasNoBestIfNoneCompletes) {
 // enough.
 TEST_F(TuneTest, FindsASufficientCapacityToWithinOneStep) {
   options_.find_min_capacity = true;
-  const TuneResult result = tuned();
+  const TuneResult result = run_tune();
   EXPECT_EQ(trial_with(result, "").min_capacity_bytes, 56 * kMiB);
   EXPECT_EQ(trial_with(result, "expandable_segments:True").min_capacity_bytes, 60 * kMiB);
   const Allocations allocations = find_allocations(trace_.snapshot(), kTraceDevice);
@@ -309,7 +309,7 @@ TEST_F(TuneTest, FindsASufficientCapacityToWithinOneStep) {
 TEST_F(TuneTest, FindsTheMinimumAboveATooSmallDevice) {
   options_.find_min_capacity = true;
   options_.capacity_bytes = 40 * kMiB;
-  const TuneResult result = tuned();
+  const TuneResult result = run_tune();
   EXPECT_GT(trial_with(result, "").oom_count, 0U);
   EXPECT_EQ(trial_with(result, "").min_capacity_bytes, 56 * kMiB);
 }
@@ -322,7 +322,7 @@ TEST_F(TuneTest, CountsPreexistingAllocationsForTheMinimum) {
   trace_ = truncated;
   options_.find_min_capacity = true;
   options_.capacity_bytes = 30 * kMiB;
-  const TuneResult result = tuned();
+  const TuneResult result = run_tune();
   for (const char* conf : {"", "max_split_size_mb:64"}) {
     EXPECT_EQ(trial_with(result, conf).oom_count, 1U) << conf;
     EXPECT_EQ(trial_with(result, conf).min_capacity_bytes, 40 * kMiB) << conf;
@@ -332,7 +332,7 @@ TEST_F(TuneTest, CountsPreexistingAllocationsForTheMinimum) {
 TEST_F(TuneTest, FindsNoCapacityIfTheCapIsTooSmall) {
   options_.find_min_capacity = true;
   options_.cap_bytes = 40 * kMiB;
-  const TuneResult result = tuned();
+  const TuneResult result = run_tune();
   for (const char* conf : {"", "expandable_segments:True", "max_split_size_mb:64"}) {
     EXPECT_GT(trial_with(result, conf).oom_count, 0U) << conf;
     EXPECT_FALSE(trial_with(result, conf).min_capacity_bytes) << conf;
@@ -356,9 +356,9 @@ class TuneConcurrency : public TuneTest {};
 TEST_F(TuneConcurrency, ResultIsIndependentOfTheWorkerCount) {
   options_.find_min_capacity = true;
   options_.worker_count = 1;
-  const TuneResult alone = tuned();
+  const TuneResult alone = run_tune();
   options_.worker_count = 4;
-  const TuneResult together = tuned();
+  const TuneResult together = run_tune();
   ASSERT_EQ(alone.trials.size(), together.trials.size());
   for (size_t i = 0; i < alone.trials.size(); ++i) {
     const Trial& a = alone.trials[i];
@@ -381,7 +381,7 @@ TEST_F(TuneConcurrency, ReportsProgressOnTheCallingThread) {
     EXPECT_GE(fraction, 0);
     EXPECT_LE(fraction, 1);
   };
-  tuned();
+  run_tune();
   EXPECT_EQ(last, 1);
 }
 

@@ -25,7 +25,8 @@ using Algorithm = Status (*)(const CollectiveContext&, const AllReduce&, const L
 constexpr Algorithm kAlgorithms[] = {one_shot_all_reduce, two_shot_all_reduce, multimem_all_reduce};
 
 // Returns the reduction of all ranks' inputs, computed locally.
-std::vector<std::byte> reduced(int world_size, size_t bytes, Reduction reduction, unsigned seed) {
+std::vector<std::byte> reduce_locally(int world_size, size_t bytes, Reduction reduction,
+                                      unsigned seed) {
   std::vector<std::vector<std::byte>> inputs;
   std::vector<const std::byte*> sources;
   for (int rank = 0; rank < world_size; ++rank)
@@ -47,7 +48,7 @@ struct Shape {
 void all_reduce_often(TestGroup& world, int rank, const Shape& shape, Algorithm algorithm) {
   for (unsigned round = 0; round < 3; ++round) {
     const std::vector<std::byte> wanted =
-        reduced(world.size(), shape.bytes(), shape.reduction, round);
+        reduce_locally(world.size(), shape.bytes(), shape.reduction, round);
     const std::vector<std::byte> input = TestGroup::draw(rank, shape.bytes(), round);
     std::vector<std::byte> out(shape.bytes());
     AllReduce request{.range = world.range(static_cast<int64_t>(shape.offset)),
@@ -280,7 +281,7 @@ TEST(AllReduceConcurrency, ResumesAfterTimeout) {
     EXPECT_THAT(refused.message(), HasSubstr("has timed out and must be called again first"));
     testing::run_as_threads(2, [&](int rank) {
       ASSERT_TRUE(algorithm(world.context(rank), request, test_limits()).ok());
-      EXPECT_EQ(world.read(rank, 0, 64), reduced(2, 64, shape.reduction, 7));
+      EXPECT_EQ(world.read(rank, 0, 64), reduce_locally(2, 64, shape.reduction, 7));
     });
   }
 }
@@ -320,7 +321,7 @@ void reduce_to_every_root(TestGroup& world, int rank, const Shape& shape, ToRoot
                          .out = rank == root ? out.data() : nullptr};
     world.fill(rank, shape.offset, input);
     ASSERT_TRUE(algorithm(world.context(rank), request, test_limits()).ok());
-    EXPECT_EQ(out, rank == root ? reduced(world.size(), shape.bytes(), shape.reduction, seed)
+    EXPECT_EQ(out, rank == root ? reduce_locally(world.size(), shape.bytes(), shape.reduction, seed)
                                 : untouched);
     EXPECT_EQ(world.read(rank, shape.offset, shape.bytes()), input);
   }
@@ -376,7 +377,7 @@ TEST(ReduceConcurrency, FailsOnAllRanksWithDifferentRoots) {
 void reduce_scatter_once(TestGroup& world, int rank, const Shape& shape, bool is_in_place) {
   const auto ranks = static_cast<size_t>(world.size());
   const size_t total = shape.bytes() * ranks;
-  const std::vector<std::byte> wanted = reduced(world.size(), total, shape.reduction, 3);
+  const std::vector<std::byte> wanted = reduce_locally(world.size(), total, shape.reduction, 3);
   world.fill(rank, shape.offset, TestGroup::draw(rank, total, 3));
   std::vector<std::byte> room(shape.bytes());
   const size_t begin = shape.bytes() * static_cast<size_t>(rank);

@@ -108,7 +108,7 @@ class Explorer {
     bool is_done = false;
   };
   struct Choice {
-    size_t index = 0;  // of the fiber that runs next
+    size_t index = 0;  // into the list of ready fibers
     size_t count = 0;
   };
   enum class Outcome { kFinished, kDeadlock, kVisitedBefore };

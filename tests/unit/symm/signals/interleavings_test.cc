@@ -16,7 +16,7 @@ using testing::Explorer;
 const Failure kNoFailure;
 
 // Returns limits without spinning, because wake-ups can get lost only when ranks sleep.
-WaitLimits forever() { return {.failure = kNoFailure, .deadline = Deadline::never()}; }
+WaitLimits unlimited_wait() { return {.failure = kNoFailure, .deadline = Deadline::never()}; }
 
 // The shared memory: a word and its sleeper count for each (owner, source), and the data that ranks
 // write before they signal.
@@ -62,7 +62,7 @@ void expect_sound(int world_size, Body body) {
 // states.
 template <bool kIsDissemination>
 void pass_barriers(int rank, int world_size, ExploredMemory& memory, Shared& shared) {
-  WaitLimits limits = forever();
+  WaitLimits limits = unlimited_wait();
   const auto words = [&](int owner, int source) { return shared.word(owner, source); };
   for (int round = 1; round <= 4 - world_size; ++round) {
     shared.written[rank] = round;
@@ -100,7 +100,7 @@ TEST(Interleavings, DisseminationBarrierReleasesNoRankEarly) {
 // Two signals pass through one slot. `written` counts the signals that each rank has handled.
 TEST(Interleavings, PutAndWaitDeliverEverySignalOnce) {
   expect_sound(2, [](int rank, ExploredMemory& memory, Shared& shared) {
-    WaitLimits limits = forever();
+    WaitLimits limits = unlimited_wait();
     for (int i = 1; i <= 2; ++i) {
       if (rank == 0) {
         shared.written[0] = i;
@@ -120,7 +120,7 @@ TEST(Interleavings, PutAndWaitDeliverEverySignalOnce) {
 
 TEST(Interleavings, TwoThreadsPuttingIntoOneSlotLoseNothing) {
   expect_sound(3, [](int rank, ExploredMemory& memory, Shared& shared) {
-    WaitLimits limits = forever();
+    WaitLimits limits = unlimited_wait();
     if (rank < 2) {
       shared.is_broken |= fill_slot(memory, shared.slot(2, 0), limits) != WaitResult::kDone;
       return;
@@ -133,7 +133,7 @@ TEST(Interleavings, TwoThreadsPuttingIntoOneSlotLoseNothing) {
 
 TEST(Interleavings, CounterAdditionsWakeTheWaiter) {
   expect_sound(3, [](int rank, ExploredMemory& memory, Shared& shared) {
-    WaitLimits limits = forever();
+    WaitLimits limits = unlimited_wait();
     if (rank < 2) {
       shared.written[rank] = 1;
       add_to_counter(memory, shared.word(2, 0), 1);
@@ -148,7 +148,7 @@ TEST(Interleavings, CounterAdditionsWakeTheWaiter) {
 TEST(Interleavings, FindsTheDeadlockOfAMissingWakeUp) {
   bool is_broken = false;
   const auto forget_to_wake = [](int rank, ExploredMemory& memory, Shared& shared) {
-    WaitLimits limits = forever();
+    WaitLimits limits = unlimited_wait();
     if (rank == 0) {
       memory.add(&shared.words[1][0], uint64_t{1}, std::memory_order_seq_cst);
       return;
@@ -161,7 +161,7 @@ TEST(Interleavings, FindsTheDeadlockOfAMissingWakeUp) {
 TEST(Interleavings, FindsTheDeadlockOfAnEarlySleeperCheck) {
   bool is_broken = false;
   const auto check_too_early = [](int rank, ExploredMemory& memory, Shared& shared) {
-    WaitLimits limits = forever();
+    WaitLimits limits = unlimited_wait();
     const WaitWord<uint64_t> word = shared.word(1, 0);
     if (rank == 0) {
       const bool has_sleepers = memory.load(word.sleepers, std::memory_order_seq_cst) != 0;
