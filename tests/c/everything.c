@@ -64,8 +64,8 @@ static ashlar_device* test_devices(void) {
   return device;
 }
 
-// A struct that is smaller than the library's, as from an older caller, is filled up to its size. A
-// larger struct is zeroed after the fields that the library knows.
+// The library fills a smaller struct of an older caller up to its size, and zeroes a larger struct
+// after the fields that it knows. It rejects input structs with unknown fields that are not zero.
 static void test_struct_sizes(ashlar_device* device, ashlar_allocator* allocator) {
   ashlar_device_properties properties;
   memset(&properties, 0x55, sizeof properties);

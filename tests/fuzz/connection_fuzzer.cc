@@ -235,9 +235,9 @@ std::string with_port(std::string_view bytes, uint16_t port) {
   return all;
 }
 
-// Checks that the responses are well-formed and that the first digit of each status code is at
-// least `min_digit`. Returns these digits. The other digits may differ between runs: a background
-// result is 202 before it is 200.
+// Checks that the responses are well-formed, that the first digit of each status code is at least
+// `min_digit`, and that none is a redirect. Returns these digits. The other digits may differ
+// between runs: a background result is 202 before it is 200.
 std::vector<int> check_responses(std::string_view received, int min_digit) {
   std::vector<int> digits;
   constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";

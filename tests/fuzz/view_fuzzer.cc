@@ -16,7 +16,7 @@ namespace {
 
 // Returns a viewer of a recording that has two levels of tiles and every kind of missing data.
 // Requests do not change it.
-const Viewer& shown() {
+const Viewer& shared_viewer() {
   static const Viewer* const view = [] {
     const auto explain = [](const DeviceRecording&, const std::function<bool()>&) {
       return Result<std::string>("{}");
@@ -36,11 +36,11 @@ void fuzz(std::string_view bytes) {
   const size_t mark = std::min(bytes.find('?'), bytes.size());
   const std::string_view path = bytes.substr(0, mark);
   const std::string_view query = bytes.substr(std::min(mark + 1, bytes.size()));
-  const http::Response answer = shown().respond(path, query);
+  const http::Response answer = shared_viewer().respond(path, query);
   const bool is_refused = answer.code == 400 || answer.code == 404;
   ASHLAR_CHECK(answer.code == 200 || is_refused);
   ASHLAR_CHECK(is_refused == answer.body.starts_with("{\"error\": \""));
-  ASHLAR_CHECK(answer.body == shown().respond(path, query).body);
+  ASHLAR_CHECK(answer.body == shared_viewer().respond(path, query).body);
 }
 
 }  // namespace

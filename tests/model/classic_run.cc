@@ -71,7 +71,7 @@ std::optional<size_t> ClassicRun::live_index_of(const Operation& operation) cons
   return static_cast<size_t>(found - live_.begin());
 }
 
-// Finishes all streams first if the engine would wait for them. For a capturing stream, the engine
+// Finishes all streams first if the engine may wait for them. For a capturing stream, the engine
 // polls no events, so no pending free completes.
 void ClassicRun::allocate(const Operation& operation, StreamId stream) {
   const size_t bytes = operation.number;

@@ -21,7 +21,7 @@ class MappingObserver {
   // Expects that the memory of a newly allocated block has been reported. Plain segments are not
   // reported.
   void expect_reported(const Block& block) const;
-  // Expects that the reported ranges are exactly the ranges that are mapped on the device.
+  // Expects that the reported ranges are exactly the ranges that are mapped in the engine's views.
   // REQUIRES: no thread is inside the engine.
   void expect_matches_device() const;
 

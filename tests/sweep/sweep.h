@@ -50,7 +50,7 @@ class Workload {
   void run();
   // Removes the faults, and expects that all memory can be released.
   void expect_no_memory_lost();
-  // Whether the run made a device call after the failing calls.
+  // Whether the run made a device call after the failing calls. Also true if it lost the device.
   bool had_later_call() const;
   sim::CallCosts costs() const { return machine_->costs(kDevice); }
 

@@ -93,7 +93,8 @@ std::string check_reductions(const CollectiveCheck& check) {
   return wrong;
 }
 
-// Stores to the last words of the next rank's pad and checks that no others change.
+// Stores to the last two words of the next rank's pad. Checks those of this rank's pad, and that
+// the word before them is unchanged.
 std::string check_pad_words(const Handle& handle) {
   const int count = handle.world_size();
   const int before = (handle.rank() + count - 1) % count;

@@ -77,7 +77,7 @@ def test_pause_and_host_view_exclude_each_other(allocator):
     buffer.fill(1)
     done, looked, paused = threading.Event(), [], []
 
-    def look():
+    def open_host_views():
         while not done.is_set():
             try:
                 with buffer.host_view() as view:
@@ -85,7 +85,7 @@ def test_pause_and_host_view_exclude_each_other(allocator):
             except ashlar.InvalidArgument:
                 pass  # paused, or about to be
 
-    threads = [threading.Thread(target=look) for _ in range(2)]
+    threads = [threading.Thread(target=open_host_views) for _ in range(2)]
     for thread in threads:
         thread.start()
     for _ in range(300):

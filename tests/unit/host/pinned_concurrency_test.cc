@@ -64,7 +64,7 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
     }
   }
 
-  // Swaps the block for another one in a shared table.
+  // Adds the block to a shared table. Once the table is full, removes and returns a random block.
   PinnedBlock* exchange(PinnedBlock* block, Random& random) {
     MutexLock lock(mutex_);
     table_.push_back(block);

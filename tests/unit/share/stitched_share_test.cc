@@ -39,7 +39,7 @@ class StitchedShareTest : public ::testing::Test {
     EXPECT_TRUE(device.fill(buffer.address(), 0xEE, buffer.bytes(), kDefaultStream).ok());
     EXPECT_TRUE(device.synchronize_stream(kDefaultStream).ok());
   }
-  // Allocates until the device is full.
+  // Allocates and overwrites blocks until the device is full, and then frees them.
   void fill_device() {
     std::vector<Buffer> all;
     for (size_t bytes : {5 * kExtentBytes, kExtentBytes}) {

@@ -30,7 +30,7 @@ class ReportTest : public testing::Test {
     options_.capacity_bytes = 8 * kGiB;
   }
 
-  Report make_report() {
+  Report run_report() {
     options_.allocator = options_.recorded;
     const Allocations allocations = find_allocations(trace_.snapshot(), options_.device);
     Result<Report> report = make_report(trace_.snapshot(), allocations, options_);
@@ -40,7 +40,7 @@ class ReportTest : public testing::Test {
 
   std::vector<std::string> confs() {
     std::vector<std::string> all;
-    for (const Alternative& other : make_report().alternatives) all.push_back(other.setting.conf);
+    for (const Alternative& other : run_report().alternatives) all.push_back(other.setting.conf);
     return all;
   }
 
@@ -49,9 +49,9 @@ class ReportTest : public testing::Test {
 };
 
 TEST_F(ReportTest, ReplaysAlternativesUnderTheRecordedLimit) {
-  EXPECT_EQ(make_report().replayed.stats.reserved_bytes.all.peak, 132 * kMiB);
+  EXPECT_EQ(run_report().replayed.stats.reserved_bytes.all.peak, 132 * kMiB);
   options_.recorded.memory_fraction = 0.005;  // 40.96 MiB
-  const Report report = make_report();
+  const Report report = run_report();
   EXPECT_LE(report.replayed.stats.reserved_bytes.all.peak, 40 * kMiB);
   ASSERT_FALSE(report.alternatives.empty());
   for (const Alternative& other : report.alternatives) {
@@ -69,7 +69,7 @@ TEST_F(ReportTest, SkipsAlternativesEqualToTheRecordedSetting) {
 TEST_F(ReportTest, TriesThePagedEngineForEveryRun) {
   const auto texts = [&] {
     std::vector<std::string> all;
-    for (const Alternative& other : make_report().alternatives) {
+    for (const Alternative& other : run_report().alternatives) {
       all.push_back(format_setting(other.setting, RecordedAllocator::kAshlar));
     }
     return all;

@@ -179,7 +179,7 @@ TEST(ChannelConcurrency, KeepsOtherConnectionsOpenAfterAConnectTimeout) {
   PeerConnections::Options options[2] = {ranks.options(0), ranks.options(1)};
   for (PeerConnections::Options& each : options) {
     each.rank_info.world_size = 3;
-    each.peers.push_back(ranks.channel(0).address());  // rank 2 would connect
+    each.peers.push_back(ranks.channel(0).address());  // a placeholder: rank 2 never connects
   }
   PeerConnections first(ranks.channel(0), options[0], failures[0]);
   PeerConnections second(ranks.channel(1), options[1], failures[1]);

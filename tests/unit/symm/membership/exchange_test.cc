@@ -109,7 +109,7 @@ TEST_F(ExchangeTest, FinishResetsItsKeyForRanksThatReadLater) {
     if (has_all) (void)store->memory().erase("g/0/0", long_deadline()).ok();
   };
   const std::shared_ptr<Store> memory(store, &store->memory());
-  Member other(memory, {1, 2}, "h");  // its failure is not published
+  Member other(memory, {1, 2}, "h");  // rank 0 does not read this failure prefix
   EXPECT_FALSE(other.exchange.barrier(past_deadline()).ok());
   Member own(store, {0, 2});
   EXPECT_TRUE(own.exchange.finish(long_deadline()).ok());

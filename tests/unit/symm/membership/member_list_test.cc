@@ -85,7 +85,7 @@ TEST(MemberListConcurrency, IgnoresRecordsLeftByACrash) {
       EXPECT_EQ(member_list->records[1].member, 41U);
       tokens[rank] = member_list->token;
     });
-    // Gives the first rank the time to read the stale records.
+    // Gives this rank the time to read the stale records before the next rank starts.
     std::this_thread::sleep_for(milliseconds(20));
   }
   for (std::thread& each : ranks) each.join();
@@ -252,7 +252,7 @@ TEST(MemberListConcurrency, RejectsDifferentBackEnds) {
   EXPECT_THAT(join_with(1, 99, {})[0].message(), HasSubstr("rank 0: device, rank 1: another"));
 }
 
-// A store that hides all keys of rank 1.
+// A store that hides the confirmation of rank 1.
 class BlindStore final : public ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;

@@ -22,8 +22,8 @@ class UserStore final : public Store {
   // Hooks; empty functions have no effect.
   std::function<void(Store&)> before_read{};
   std::function<void(Responses&)> change_responses{};
-  std::function<bool(std::string_view)> rejects_key{};  // whether writes to the key fail
-  // A call whose deadline is nearer than this times out.
+  std::function<bool(std::string_view)> rejects_key{};  // whether set() and add() of the key fail
+  // set() and try_get() time out if their deadline is nearer than this.
   std::chrono::milliseconds response_time{0};
 
   // Returns a store whose responses have one value too few.

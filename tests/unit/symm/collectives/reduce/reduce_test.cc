@@ -165,7 +165,7 @@ void expect_same(ElementType type, const std::byte* found, const std::vector<std
   }
 }
 
-// Returns random bits for integers; for floats, finite numbers, signed zeros, infinities and NaNs.
+// Returns random bits for integers; for floats, finite numbers, signed zeros, infinity and NaNs.
 std::vector<std::byte> draw(std::mt19937& random, ElementType type, size_t count, size_t source) {
   std::vector<std::byte> out(count * element_bytes(type));
   for (size_t i = 0; i < count; ++i) {

@@ -121,7 +121,7 @@ class LossyProxy {
   const UniqueFd listener_ = unix_socket();
   std::atomic<bool> is_ending_{false};
   mutable Mutex mutex_;
-  std::string keyword_ ASHLAR_GUARDED_BY(mutex_);  // empty: already dropped
+  std::string keyword_ ASHLAR_GUARDED_BY(mutex_);  // empty: nothing to drop
   DropMode drop_mode_ ASHLAR_GUARDED_BY(mutex_) = DropMode::kNothing;
   std::thread thread_;
 };

@@ -34,7 +34,8 @@ class RedisServer {
   const std::string& socket_path() const { return socket_path_; }
   // For tests in which another process kills the server. Call stop() afterwards to reap it.
   pid_t pid() const { return pid_; }
-  // Returns the keys whose remaining time to live exceeds `time`, separated by spaces.
+  // Returns the keys whose remaining time to live exceeds `time` or that never expire, separated by
+  // spaces. Returns a description of the error if the server does not reply.
   std::string keys_living_longer_than(std::chrono::milliseconds time) const;
   // Starts the server, also after stop(). Returns before the server accepts connections.
   void start();
