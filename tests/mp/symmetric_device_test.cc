@@ -62,8 +62,10 @@ TEST_P(SymmetricDevices, PadPrecedesAlignedBufferAndIsZero) {
                           if (buffer != pad + 9216) return "wrong layout";
                           if (!is_aligned(reinterpret_cast<uintptr_t>(buffer), 128))
                             return "not aligned";
-                          const auto words = own.machine.memory(own.at).try_view<const uint32_t>(
-                              DeviceAddress(reinterpret_cast<uint64_t>(pad)), 9216 / 4);
+                          const auto words =
+                              own.machine.memory(own.device_index)
+                                  .try_view<const uint32_t>(
+                                      DeviceAddress(reinterpret_cast<uint64_t>(pad)), 9216 / 4);
                           if (!words.ok()) return words.status().message();
                           for (const uint32_t each : *words) {
                             if (each != 0) return "a pad is not zero";
@@ -116,7 +118,7 @@ TEST_P(SymmetricDevices, RunsWorkInStreamOrder) {
         const StreamId one = *own.device().create_stream();
         const StreamId other = *own.device().create_stream();
         const auto add = [&](StreamId stream, int amount) {
-          return own.machine.try_launch(own.at, stream,
+          return own.machine.try_launch(own.device_index, stream,
                                         [at, amount](const sim::DeviceMemory& memory) -> Status {
                                           // Slow, so that a missing dependency changes the result.
                                           std::this_thread::sleep_for(milliseconds(5));
@@ -165,7 +167,8 @@ TEST(SymmetricDevices, KeepsGroupOrderAcrossStreams) {
           return {};
         };
         const auto late = static_cast<size_t>(own.group.rank());
-        if (!own.machine.try_launch(own.at, streams[late], sleep).ok()) return "launch failed";
+        if (!own.machine.try_launch(own.device_index, streams[late], sleep).ok())
+          return "launch failed";
         own.write(std::vector<int>(100, own.group.rank() + 1));
         CollectiveOptions options;
         options.timeout = kTestTimeout;
@@ -311,7 +314,7 @@ TEST(SymmetricDevices, LostDeviceEndsCallsAndKernels) {
     }
     std::thread loser([&] {
       std::this_thread::sleep_for(milliseconds(50));
-      machine->lose(own.at, Status::device_lost("test", 1, "lost on purpose"));
+      machine->lose(own.device_index, Status::device_lost("test", 1, "lost on purpose"));
     });
     const std::string message = error_message([&] { own.handle.wait_signal(1, 3, Timeout(0)); });
     loser.join();

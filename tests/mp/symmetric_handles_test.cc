@@ -119,7 +119,7 @@ TEST_P(SymmetricHandles, KernelReachesEveryRankByTable) {
       }
       return {};
     };
-    if (!machine->try_launch(own.at, kDefaultStream, kernel).ok()) return "launch failed";
+    if (!machine->try_launch(own.device_index, kDefaultStream, kernel).ok()) return "launch failed";
     own.group.finish(kDefaultStream);
     own.group.barrier(0, kTestTimeout);
     const std::vector<int> found = own.read<int>(count);
@@ -162,7 +162,7 @@ TEST(SymmetricHandles, ReleaseTablesAfterDeviceLoss) {
     const std::unique_ptr<sim::Machine> machine = make_machine(1);
     SimDeviceRank own(rank, *machine);
     std::byte* const* made = own.handle.buffer_ptrs_on_device();
-    machine->lose(own.at, Status::device_lost("test", 1, "lost on purpose"));
+    machine->lose(own.device_index, Status::device_lost("test", 1, "lost on purpose"));
     if (own.handle.buffer_ptrs_on_device() != made) return "wrong table";
     std::string message = error_message([&] { (void)own.scratch_handle.buffer_ptrs_on_device(); });
     if (message.find("lost on purpose") == std::string::npos) return message;
@@ -186,7 +186,7 @@ TEST(SymmetricHandles, StoreWordsInStreamOrder) {
       return {};
     };
     own.write(std::vector<int>{1});
-    if (!machine->try_launch(own.at, stream, wait).ok()) return "launch failed";
+    if (!machine->try_launch(own.device_index, stream, wait).ok()) return "launch failed";
     own.handle.store_words(0, {.value = 2}, stream);
     const int before = own.read<int>(1)[0];
     may_finish = true;

@@ -27,9 +27,9 @@ TEST(TwoMachinesTest, PutsGetsAndAddsAcrossMachines) {
     const size_t part = kSharedBytes / 4;
     const std::vector<std::byte> sent(part - 8, std::byte(10 + context.rank));
     for (int rank = 0; rank < 4; ++rank) {
-      check_ok(self.at(rank).put(part * context.rank + 8, sent, long_deadline()));
+      check_ok(self.region(rank).put(part * context.rank + 8, sent, long_deadline()));
       check_ok(self.endpoint(rank).fence(long_deadline()));
-      check_ok(self.at(rank).post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, long_deadline()));
+      check_ok(self.region(rank).post({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, long_deadline()));
     }
     // Once all ranks have signaled, their data has arrived.
     const Deadline end = long_deadline();
@@ -39,16 +39,17 @@ TEST(TwoMachinesTest, PutsGetsAndAddsAcrossMachines) {
     }
     for (int rank = 0; rank < 4; ++rank) {
       const std::vector<std::byte> expected(part - 8, std::byte(10 + rank));
-      if (std::memcmp(self.own() + part * rank + 8, expected.data(), expected.size()) != 0) {
+      if (std::memcmp(self.memory() + part * rank + 8, expected.data(), expected.size()) != 0) {
         return text("wrong data from rank ", rank);
       }
     }
     self.barrier();
     std::vector<std::byte> got(part);
-    check_ok(self.at((context.rank + 1) % 4).get(part * 2, got, long_deadline()));
+    check_ok(self.region((context.rank + 1) % 4).get(part * 2, got, long_deadline()));
     if (got[part - 1] != std::byte{12}) return "get";
     const AtomicOp swap{AtomicKind::kCompareAndSwap, WordBytes::k8, 0, 100, 4};
-    if (context.rank == 3 && check_ok(self.at(0).fetch(swap, long_deadline())) != 4) return "swap";
+    if (context.rank == 3 && check_ok(self.region(0).fetch(swap, long_deadline())) != 4)
+      return "swap";
     self.barrier();
     if (context.rank == 0 && self.own_word(0) != 100) return "swapped";
     self.leave();
@@ -80,7 +81,7 @@ TEST(TwoMachinesTest, CutCableTimesOutAndNamesRank) {
     if (context.rank == 0 && !machines.cut()) return "not cut";
     self.barrier();
     const Deadline short_wait = Deadline::after(std::chrono::milliseconds(200));
-    const Status timeout_status = self.at(1 - context.rank)
+    const Status timeout_status = self.region(1 - context.rank)
                                       .fetch({AtomicKind::kAdd, WordBytes::k8, 0, 1, 0}, short_wait)
                                       .status();
     self.barrier();

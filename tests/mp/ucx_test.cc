@@ -51,7 +51,7 @@ TEST_P(UcxProcesses, PutAndGetAllSizes) {
       std::vector<std::byte> sent(part, std::byte(10 + context.rank));
       size_t offset = part * context.rank;
       for (size_t bytes : {size_t{1}, size_t{7}, size_t{8}, size_t{4096}, size_t{100'000}}) {
-        check_ok(self.at(rank).put(offset, {sent.data(), bytes}, long_deadline()));
+        check_ok(self.region(rank).put(offset, {sent.data(), bytes}, long_deadline()));
         offset += bytes;
       }
       std::fill(sent.begin(), sent.end(), std::byte{99});  // the source may be reused after put
@@ -61,7 +61,7 @@ TEST_P(UcxProcesses, PutAndGetAllSizes) {
     const size_t written = 1 + 7 + 8 + 4096 + 100'000;
     for (int rank = 0; rank < context.world_size; ++rank) {
       std::vector<std::byte> got(kSharedBytes);
-      check_ok(self.at(rank).get(0, got, long_deadline()));
+      check_ok(self.region(rank).get(0, got, long_deadline()));
       for (size_t i = 0; i < got.size(); ++i) {
         const bool is_written = i < 3 * part && i % part < written;
         const auto expected = std::byte(is_written ? 10 + i / part : 0);
@@ -78,7 +78,7 @@ TEST_P(UcxProcesses, AddAndSwapAtomically) {
   constexpr int kTimes = 200;
   RankProcesses ranks(3, [&](RankContext& context) -> std::string {
     UcxRank self(context, GetParam());
-    RemoteRegion& zero = self.at(0);
+    RemoteRegion& zero = self.region(0);
     for (int i = 0; i < kTimes; ++i) {
       check_ok(zero.post(add(0, 3), long_deadline()));
       check_ok(zero.post(add(8, 5, WordBytes::k4), long_deadline()));
@@ -120,19 +120,19 @@ TEST_P(UcxProcesses, OrderDataBeforeSignalByFence) {
     const int other = 1 - context.rank;
     for (uint64_t round = 1; round <= kRounds; ++round) {
       const std::vector<std::byte> sent(kPayloadBytes, std::byte(round));
-      check_ok(self.at(other).put(kPayload, sent, long_deadline()));
+      check_ok(self.region(other).put(kPayload, sent, long_deadline()));
       check_ok(self.endpoint(other).fence(long_deadline()));
-      check_ok(self.at(other).post(add(kWord, 1), long_deadline()));
+      check_ok(self.region(other).post(add(kWord, 1), long_deadline()));
       const Deadline end = long_deadline();
       while (self.own_word(kWord) < 2 * round - 1) {
         self.transport->progress();
         if (end.has_passed()) return text("no signal in round ", round);
       }
-      if (std::memcmp(self.own() + kPayload, sent.data(), sent.size()) != 0) {
+      if (std::memcmp(self.memory() + kPayload, sent.data(), sent.size()) != 0) {
         return text("signal before data in round ", round);
       }
       // Allow the other side to write again.
-      check_ok(self.at(other).post(add(kWord, 1), long_deadline()));
+      check_ok(self.region(other).post(add(kWord, 1), long_deadline()));
       while (self.own_word(kWord) < 2 * round) {
         if (end.has_passed()) return text("no response in round ", round);
         std::this_thread::yield();  // the transport's thread makes progress
@@ -160,12 +160,12 @@ TEST(UcxProcessDeaths, FailEveryWaiterWithRankNameOverTcp) {
     };
     std::vector<std::thread> waiters;
     waiters.emplace_back([&] {
-      repeat_until_failure([&] { return self.at(1).fetch(add(0, 1), long_deadline()).status(); },
-                           results[0]);
+      repeat_until_failure(
+          [&] { return self.region(1).fetch(add(0, 1), long_deadline()).status(); }, results[0]);
     });
     waiters.emplace_back([&] {
       std::vector<std::byte> got(kSharedBytes);
-      repeat_until_failure([&] { return self.at(1).get(0, got, long_deadline()); }, results[1]);
+      repeat_until_failure([&] { return self.region(1).get(0, got, long_deadline()); }, results[1]);
     });
     waiters.emplace_back(
         [&] { repeat_until_failure([&] { return self.failure->reason(); }, results[2]); });
@@ -176,7 +176,7 @@ TEST(UcxProcessDeaths, FailEveryWaiterWithRankNameOverTcp) {
       if (each.find("peer lost: rank 1 of group tested") != 0) return text("results: ", each);
     }
     // After the failure, operations on all ranks fail.
-    const Status other = self.at(2 - context.rank).put(0, bytes_of(1), long_deadline());
+    const Status other = self.region(2 - context.rank).put(0, bytes_of(1), long_deadline());
     if (other.message().find("rank 1") == std::string::npos) return other.to_string();
     return "lost";
   });
@@ -193,7 +193,7 @@ TEST(UcxProcessDeaths, DoNotHarmSurvivorsUnderLoad) {
     for (int t = 0; t < 6; ++t) {
       busy.emplace_back([&, t] {
         std::vector<std::byte> own(kSharedBytes);
-        RemoteRegion& other = self.at(t % 3);
+        RemoteRegion& other = self.region(t % 3);
         const Deadline end = long_deadline();
         while (ends[t].ok() && !end.has_passed()) {
           ends[t] = t < 3 ? other.get(0, own, long_deadline()) : other.put(0, own, long_deadline());
@@ -230,7 +230,7 @@ TEST_P(UcxProcesses, StopWaitingForStoppedPeerWhenGroupFails) {
     Status status;
     const Deadline end = long_deadline();
     std::vector<std::byte> got(kSharedBytes);
-    while (status.ok() && !end.has_passed()) status = self.at(1).get(0, got, long_deadline());
+    while (status.ok() && !end.has_passed()) status = self.region(1).get(0, got, long_deadline());
     lease.join();
     return status.to_string();
   });
@@ -246,18 +246,19 @@ TEST(UcxProcesses, TimeOutWhenPeerIsStopped) {
     Result<uint64_t> fetched = uint64_t{0};
     const Deadline end = long_deadline();
     while (fetched.ok() && !end.has_passed())
-      fetched = self.at(1).fetch(add(0, 1), call_deadline());
+      fetched = self.region(1).fetch(add(0, 1), call_deadline());
     if (!fetched.status().is(StatusKind::kTimeout)) return fetched.status().to_string();
-    check_ok(self.at(1).post(add(0, 1), call_deadline()));
+    check_ok(self.region(1).post(add(0, 1), call_deadline()));
     if (!self.endpoint(1).quiet(call_deadline()).is(StatusKind::kTimeout)) return "quiet";
     if (self.failure->has_happened()) return "a timeout must not fail the group";
     std::vector<std::byte> got(100);
-    const Status timeout_status = self.at(1).get(0, got, call_deadline());
+    const Status timeout_status = self.region(1).get(0, got, call_deadline());
     if (!timeout_status.is(StatusKind::kTimeout)) return timeout_status.to_string();
     // The data is larger than the buffers of the system and the transport, so a put must time out.
     const std::vector<std::byte> large_data(kSharedBytes);
     Status full;
-    while (full.ok() && !end.has_passed()) full = self.at(1).put(0, large_data, call_deadline());
+    while (full.ok() && !end.has_passed())
+      full = self.region(1).put(0, large_data, call_deadline());
     return full.to_string();
   });
   EXPECT_EQ(ranks.results(1)[0],
@@ -311,10 +312,10 @@ TEST(UcxProcesses, RejectAllCallsInForkedChild) {
             self.endpoint(1).open("").status(),
             self.endpoint(1).fence(call_deadline),
             self.endpoint(1).quiet(call_deadline),
-            self.at(1).put(0, word, call_deadline),
-            self.at(1).get(0, word, call_deadline),
-            self.at(1).post(add(0, 1), call_deadline),
-            self.at(1).fetch(add(0, 1), call_deadline).status()};
+            self.region(1).put(0, word, call_deadline),
+            self.region(1).get(0, word, call_deadline),
+            self.region(1).post(add(0, 1), call_deadline),
+            self.region(1).fetch(add(0, 1), call_deadline).status()};
         const auto is_rejected = [](const Status& status) {
           return status.is(StatusKind::kInvalidArgument) &&
                  status.message().find("forked") != std::string::npos;
@@ -330,7 +331,7 @@ TEST(UcxProcesses, RejectAllCallsInForkedChild) {
       if (ended != 0) wrong = text("the child exited with ", ended);
     }
     self.barrier();
-    check_ok(self.at(1 - context.rank).post(add(0, 1), long_deadline()));
+    check_ok(self.region(1 - context.rank).post(add(0, 1), long_deadline()));
     self.leave();
     return wrong;
   });
@@ -345,7 +346,7 @@ TEST(UcxProcesses, MayExitAfterLeaving) {
     const Deadline end = long_deadline();
     Status status;
     while (status.ok() && !end.has_passed())
-      status = self.at(1).put(0, bytes_of(1), long_deadline());
+      status = self.region(1).put(0, bytes_of(1), long_deadline());
     return self.failure->has_happened() ? "a farewell must not fail the group" : status.to_string();
   });
   EXPECT_THAT(ranks.results()[0], HasSubstr("peer lost: rank 1"));

@@ -56,12 +56,12 @@ struct SimDeviceRank : DeviceRank {
   SimDeviceRank(const RankSpec& own, sim::Machine& on, int index, const GroupOptions& options)
       : DeviceRank(own, on.device(DeviceIndex(static_cast<uint64_t>(index))), options),
         machine(on),
-        at(DeviceIndex(static_cast<uint64_t>(index))) {}
+        device_index(DeviceIndex(static_cast<uint64_t>(index))) {}
   SimDeviceRank(const RankSpec& own, sim::Machine& on)
       : SimDeviceRank(own, on, own.rank, SymmetricRank::group_options(own)) {}
 
   sim::Machine& machine;
-  DeviceIndex at;
+  DeviceIndex device_index;
 };
 
 // The functions below return an error description, or an empty string on success.

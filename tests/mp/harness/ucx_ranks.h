@@ -27,11 +27,11 @@ class UcxRank {
   // Collective. Closes the connections so that no rank counts as lost.
   void leave();
 
-  RemoteRegion& at(int rank) { return *regions_[rank]; }
+  RemoteRegion& region(int rank) { return *regions_[rank]; }
   Endpoint& endpoint(int rank) { return *endpoints_[rank]; }
   // Reads a word of this rank's memory that other ranks write.
   uint64_t own_word(size_t offset) const;
-  std::byte* own() { return memory_.data(); }
+  std::byte* memory() { return memory_.data(); }
 
   const std::shared_ptr<Failure> failure = std::make_shared<Failure>();
   std::shared_ptr<Transport> transport;

@@ -60,7 +60,7 @@ TEST(AllGatherConcurrency, WorksInPlace) {
   testing::run_as_threads(3, [&](int rank) {
     world.fill(rank, 8 * static_cast<size_t>(rank), TestGroup::draw(rank, 8, 1));
     const AllGather request{
-        .range = world.range(), .bytes = 8, .in = world.buffers().of(rank) + 8 * rank};
+        .range = world.range(), .bytes = 8, .in = world.buffers().memory_of(rank) + 8 * rank};
     ASSERT_TRUE(all_gather(world.context(rank), request, test_limits()).ok());
     for (int peer = 0; peer < 3; ++peer) {
       EXPECT_EQ(world.read(rank, 8 * static_cast<size_t>(peer), 8), TestGroup::draw(peer, 8, 1));
@@ -83,8 +83,9 @@ TEST(AllGather, RejectsInvalidSizes) {
   EXPECT_THAT(refusal({.range = world.range(), .bytes = INT64_MAX, .in = in.data()}),
               HasSubstr("more than 2^63"));
   EXPECT_THAT(refusal({.range = world.range(), .bytes = 32}), HasSubstr("in is null"));
-  EXPECT_THAT(refusal({.range = world.range(), .bytes = 32, .in = world.buffers().of(0) + 16}),
-              HasSubstr("in overlaps"));
+  EXPECT_THAT(
+      refusal({.range = world.range(), .bytes = 32, .in = world.buffers().memory_of(0) + 16}),
+      HasSubstr("in overlaps"));
 }
 
 void broadcast_from_all(TestGroup& world, int rank, size_t bytes) {
@@ -170,7 +171,7 @@ TEST(AllToAll, ExchangesEqualSharesOfProcesses) {
 TEST(AllToAll, RejectsOutputInsideTheRange) {
   TestGroup world(2, 64);
   EXPECT_THAT(all_to_all(world.context(0),
-                         {.range = world.range(), .bytes = 32, .out = world.buffers().of(0)},
+                         {.range = world.range(), .bytes = 32, .out = world.buffers().memory_of(0)},
                          short_limits())
                   .message(),
               HasSubstr("out overlaps"));
@@ -190,7 +191,7 @@ TEST(AllToAllVConcurrency, ExchangesUnequalShares) {
         wanted.insert(wanted.end(), static_cast<size_t>(rank + peer), 10 * peer + rank);
       }
       if (!rows.empty()) {
-        std::memcpy(world.buffers().of(rank) + 4, rows.data(), rows.size() * 4);
+        std::memcpy(world.buffers().memory_of(rank) + 4, rows.data(), rows.size() * 4);
       }
       std::vector<int32_t> out(wanted.size());
       std::vector<int64_t> out_splits(splits.size());

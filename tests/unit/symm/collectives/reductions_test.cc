@@ -209,8 +209,9 @@ TEST(AllReduce, ChecksArgumentsBeforeStarting) {
       HasSubstr("or of f16"));
   EXPECT_THAT(refusal({.range = world.range(), .count = 4, .out = out.data() + 1}),
               HasSubstr("out is not aligned"));
-  EXPECT_THAT(refusal({.range = world.range(), .count = 16, .out = world.buffers().of(0) + 60}),
-              HasSubstr("out overlaps"));
+  EXPECT_THAT(
+      refusal({.range = world.range(), .count = 16, .out = world.buffers().memory_of(0) + 60}),
+      HasSubstr("out overlaps"));
   SymmetricRange few = world.range();
   few.bases = few.bases.first(1);
   EXPECT_THAT(refusal({.range = few, .count = 1}), HasSubstr("1 buffers for 2 ranks"));
@@ -219,7 +220,7 @@ TEST(AllReduce, ChecksArgumentsBeforeStarting) {
 
 TEST(AllReduce, RejectsUnreachableBuffers) {
   TestGroup world(2, 64);
-  const std::vector<std::byte*> bases{world.buffers().of(0), nullptr};
+  const std::vector<std::byte*> bases{world.buffers().memory_of(0), nullptr};
   const SymmetricRange range{.bases = bases, .buffer_bytes = 64};
   EXPECT_EQ(
       one_shot_all_reduce(world.context(0), {.range = range, .count = 1}, test_limits()).kind(),
@@ -356,7 +357,7 @@ TEST(Reduce, ChecksArgumentsBeforeStarting) {
   EXPECT_THAT(refusal({.range = range, .count = 1}), HasSubstr("out is null"));
   EXPECT_THAT(refusal({.range = range, .count = 4, .out = out.data() + 1}),
               HasSubstr("out is not aligned"));
-  EXPECT_THAT(refusal({.range = range, .count = 16, .out = world.buffers().of(0) + 60}),
+  EXPECT_THAT(refusal({.range = range, .count = 16, .out = world.buffers().memory_of(0) + 60}),
               HasSubstr("out overlaps"));
   EXPECT_THAT(refusal({.range = range, .count = 17, .root = 1}), HasSubstr("not within"));
   EXPECT_EQ(world.context(0).pads.line(1, 1, 0).barrier, 0u);
@@ -381,7 +382,7 @@ void reduce_scatter_once(TestGroup& world, int rank, const Shape& shape, bool is
   world.fill(rank, shape.offset, TestGroup::draw(rank, total, 3));
   std::vector<std::byte> room(shape.bytes());
   const size_t begin = shape.bytes() * static_cast<size_t>(rank);
-  std::byte* own = world.buffers().of(rank) + shape.offset + begin;
+  std::byte* own = world.buffers().memory_of(rank) + shape.offset + begin;
   std::byte* out = is_in_place ? own : room.data();
   ASSERT_TRUE(reduce_scatter(world.context(rank),
                              {.range = world.range(static_cast<int64_t>(shape.offset)),
@@ -414,7 +415,7 @@ TEST(ReduceScatter, RejectsInvalidOutput) {
   };
   EXPECT_THAT(refusal(room.data() + 2, 8), HasSubstr("out is not aligned"));
   EXPECT_THAT(refusal(nullptr, 8), HasSubstr("out is null"));
-  EXPECT_THAT(refusal(world.buffers().of(0) + 32, 8), HasSubstr("out overlaps"));
+  EXPECT_THAT(refusal(world.buffers().memory_of(0) + 32, 8), HasSubstr("out overlaps"));
   EXPECT_THAT(refusal(room.data(), 9), HasSubstr("72 bytes at offset 0 are not within"));
 }
 

@@ -23,7 +23,7 @@ class TestGroup {
   TestGroup(int world_size, size_t buffer_bytes)
       : pads_(world_size), buffers_(world_size, buffer_bytes), bases_(buffers_.bases()) {
     for (int rank = 0; rank < world_size; ++rank) {
-      views_.push_back(pads_.of(rank));
+      views_.push_back(pads_.pads_of(rank));
       runners_.push_back(std::make_unique<CollectiveRunner>());
     }
   }
@@ -52,10 +52,10 @@ class TestGroup {
     return out;
   }
   void fill(int rank, size_t offset, const std::vector<std::byte>& with) {
-    if (!with.empty()) std::memcpy(buffers_.of(rank) + offset, with.data(), with.size());
+    if (!with.empty()) std::memcpy(buffers_.memory_of(rank) + offset, with.data(), with.size());
   }
   std::vector<std::byte> read(int rank, size_t offset, size_t bytes) const {
-    return {buffers_.of(rank) + offset, buffers_.of(rank) + offset + bytes};
+    return {buffers_.memory_of(rank) + offset, buffers_.memory_of(rank) + offset + bytes};
   }
 
  private:

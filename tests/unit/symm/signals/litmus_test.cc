@@ -47,7 +47,7 @@ TEST(LitmusConcurrency, MessagePassingBySignals) {
   std::vector<int64_t> messages(3 * kBatch);
   testing::run_as_threads(2, [&](int rank) {
     const Failure failure;
-    const SignalSlots slots = *memory.of(rank).user_slots(user.bytes(), user.bases());
+    const SignalSlots slots = *memory.pads_of(rank).user_slots(user.bytes(), user.bases());
     for (int turn = 0; turn < turns; ++turn) {
       int64_t& message = messages[static_cast<size_t>(turn % (3 * kBatch))];
       if (rank == 0) {
@@ -67,7 +67,7 @@ TEST(LitmusConcurrency, MessagePassingByCounters) {
   std::vector<int64_t> messages(2 * kBatch);
   testing::run_as_threads(2, [&](int rank) {
     const Failure failure;
-    const SignalPads pads = memory.of(rank);
+    const SignalPads pads = memory.pads_of(rank);
     for (int turn = 0; turn < turns; ++turn) {
       int64_t& message = messages[static_cast<size_t>(turn % (2 * kBatch))];
       const bool is_batch_end = turn % kBatch == kBatch - 1;
@@ -102,7 +102,7 @@ TEST(LitmusConcurrency, StoreBufferingIsSequentiallyConsistent) {
   std::vector<Line> lines[2] = {std::vector<Line>(kBatch), std::vector<Line>(kBatch)};
   testing::run_as_threads(2, [&](int rank) {
     const Failure failure;
-    const SignalPads pads = memory.of(rank);
+    const SignalPads pads = memory.pads_of(rank);
     std::vector<Line>& mine = lines[rank];
     std::vector<Line>& theirs = lines[1 - rank];
     for (uint32_t round = 1; round <= rounds; ++round) {

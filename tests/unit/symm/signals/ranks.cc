@@ -58,7 +58,7 @@ bool RankMemory::guards_are_intact() const {
 RankPads::RankPads(int world_size, int channel_count)
     : channel_count_(channel_count), memory_(world_size, *pad_bytes(world_size, channel_count)) {}
 
-SignalPads RankPads::of(int rank) const {
+SignalPads RankPads::pads_of(int rank) const {
   return *SignalPads::make(rank, channel_count_, memory_.bases());
 }
 

@@ -23,7 +23,7 @@ class RankMemory {
   RankMemory(const RankMemory&) = delete;
   RankMemory& operator=(const RankMemory&) = delete;
 
-  std::byte* of(int rank) const { return bases_[static_cast<size_t>(rank)]; }
+  std::byte* memory_of(int rank) const { return bases_[static_cast<size_t>(rank)]; }
   std::vector<std::byte*> bases() const { return bases_; }
   size_t bytes() const { return bytes_; }
   bool guards_are_intact() const;
@@ -40,7 +40,7 @@ class RankPads {
  public:
   explicit RankPads(int world_size, int channel_count = 2);
 
-  SignalPads of(int rank) const;
+  SignalPads pads_of(int rank) const;
   RankMemory& memory() { return memory_; }
 
  private:

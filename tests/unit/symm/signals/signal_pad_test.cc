@@ -28,7 +28,7 @@ TEST(SignalPad, HasALinePerChannelAndSource) {
 
 TEST(SignalPad, SourcesAndChannelsDoNotShareLines) {
   const RankPads memory(72, 32);
-  const SignalPads pads = memory.of(71);
+  const SignalPads pads = memory.pads_of(71);
   std::set<const PadLine*> lines;
   for (int channel = 0; channel < 32; ++channel) {
     for (int source = 0; source < 72; ++source) lines.insert(&pads.line(5, channel, source));
@@ -40,12 +40,12 @@ TEST(SignalPad, SourcesAndChannelsDoNotShareLines) {
 TEST(SignalPad, UserPadHasPyTorchLayout) {
   const RankPads memory(3);
   RankMemory user(3, 60);
-  const SignalSlots slots = *memory.of(0).user_slots(60, user.bases());
+  const SignalSlots slots = *memory.pads_of(0).user_slots(60, user.bases());
   EXPECT_EQ(slots.channel_count(), 5);
   for (int channel = 0; channel < 5; ++channel) {
     for (int source = 0; source < 3; ++source) {
       EXPECT_EQ(slots.slot(2, channel, source).value,
-                reinterpret_cast<uint32_t*>(user.of(2)) + 3 * channel + source);
+                reinterpret_cast<uint32_t*>(user.memory_of(2)) + 3 * channel + source);
     }
   }
 }
@@ -54,21 +54,21 @@ TEST(SignalPad, DefaultSizeHasPyTorchChannelCount) {
   for (const auto& [world_size, channel_count] : {std::pair(2, 1152), {8, 288}, {72, 32}}) {
     const RankPads memory(world_size);
     RankMemory user(world_size, 9216);
-    EXPECT_EQ(memory.of(0).user_slots(9216, user.bases())->channel_count(), channel_count);
+    EXPECT_EQ(memory.pads_of(0).user_slots(9216, user.bases())->channel_count(), channel_count);
   }
 }
 
 TEST(SignalPad, RejectsPadsTooSmallForOneChannel) {
   const RankPads memory(3);
   RankMemory user(3, 64);
-  EXPECT_EQ(memory.of(0).user_slots(11, user.bases()).status().message(),
+  EXPECT_EQ(memory.pads_of(0).user_slots(11, user.bases()).status().message(),
             "a pad of 11 bytes is too small for one channel: 3 ranks need 12 bytes");
 }
 
 TEST(SignalPad, RejectsInvalidBases) {
   const RankPads memory(2);
   RankMemory user(2, 256);
-  const std::vector<std::byte*> odd{user.of(0), user.of(1) + 1};
+  const std::vector<std::byte*> odd{user.memory_of(0), user.memory_of(1) + 1};
   EXPECT_THAT(SignalPads::make(0, 1, odd).status().message(),
               HasSubstr("rank 1 is not aligned to 64"));
   EXPECT_THAT(SignalPads::make(2, 1, user.bases()).status().message(),
@@ -76,15 +76,15 @@ TEST(SignalPad, RejectsInvalidBases) {
   EXPECT_THAT(SignalPads::make(-1, 1, user.bases()).status().message(),
               HasSubstr("expected 0 to 1"));
   EXPECT_THAT(SignalPads::make(0, 1, {}).status().message(), HasSubstr("0 ranks"));
-  EXPECT_THAT(SignalPads::make(0, 1, {nullptr, user.of(1)}).status().message(),
+  EXPECT_THAT(SignalPads::make(0, 1, {nullptr, user.memory_of(1)}).status().message(),
               HasSubstr("rank 0 has no signal pad"));
-  EXPECT_THAT(memory.of(0).user_slots(64, odd).status().message(), HasSubstr("aligned to 4"));
-  EXPECT_THAT(memory.of(0).user_slots(64, {user.of(0)}).status().message(),
+  EXPECT_THAT(memory.pads_of(0).user_slots(64, odd).status().message(), HasSubstr("aligned to 4"));
+  EXPECT_THAT(memory.pads_of(0).user_slots(64, {user.memory_of(0)}).status().message(),
               HasSubstr("1 user pads in a group of 2"));
 }
 
 TEST(SignalPad, ErrorsNameTheValidChannelsAndRanks) {
-  const SignalSlots slots = RankPads(4, 3).of(1).slots();
+  const SignalSlots slots = RankPads(4, 3).pads_of(1).slots();
   for (const int channel : {-1, 3}) {
     const Status wrong = slots.check_channel(channel);
     EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);
@@ -101,14 +101,14 @@ TEST(SignalPad, ErrorsNameTheValidChannelsAndRanks) {
 
 TEST(SignalPad, ErrorsNameTheUnreachableRank) {
   RankMemory memory(1, 256);
-  const SignalPads pads = *SignalPads::make(0, 1, {memory.of(0), nullptr});
+  const SignalPads pads = *SignalPads::make(0, 1, {memory.memory_of(0), nullptr});
   EXPECT_TRUE(pads.slots().check_reachable(0).ok());
   EXPECT_EQ(pads.slots().check_reachable(1).kind(), StatusKind::kUnsupported);
 }
 
 TEST(SignalPad, DescriptionStartsWithTheGivenChannel) {
   RankPads memory(3, 4);
-  const SignalPads pads = memory.of(1);
+  const SignalPads pads = memory.pads_of(1);
   pads.line(1, 0, 2).signal = 1;
   pads.line(1, 2, 0).counter = 7;
   pads.line(1, 2, 1).barrier = 3;
@@ -121,7 +121,7 @@ TEST(SignalPad, DescriptionStartsWithTheGivenChannel) {
 
 TEST(SignalPad, DescriptionHasLimitedLength) {
   RankPads memory(72, 32);
-  const SignalPads pads = memory.of(0);
+  const SignalPads pads = memory.pads_of(0);
   for (int channel = 0; channel < 32; ++channel) {
     for (int source = 0; source < 72; ++source) pads.line(0, channel, source).signal = 1;
   }

@@ -19,8 +19,8 @@ using testing::RankPads;
 TEST(Signals, FillTheSlotOfTheSourceAndAreTakenOnce) {
   const RankPads memory(3);
   const Failure failure;
-  const SignalPads sender = memory.of(2);
-  const SignalPads receiver = memory.of(0);
+  const SignalPads sender = memory.pads_of(2);
+  const SignalPads receiver = memory.pads_of(0);
   ASSERT_TRUE(put_signal(sender.slots(), 0, 1, {failure}).ok());
   EXPECT_EQ(receiver.line(0, 1, 2).signal, 1u);
   EXPECT_FALSE(*try_wait_signal(receiver.slots(), 1, 1));
@@ -33,7 +33,7 @@ TEST(Signals, FillTheSlotOfTheSourceAndAreTakenOnce) {
 TEST(Signals, PutWaitsForThePreviousSignal) {
   const RankPads memory(2);
   const Failure failure;
-  const SignalSlots sender = memory.of(0).slots();
+  const SignalSlots sender = memory.pads_of(0).slots();
   EXPECT_TRUE(*try_put_signal(sender, 1, 0));
   EXPECT_FALSE(*try_put_signal(sender, 1, 0));
   const Status timeout_status = put_signal(sender, 1, 0, {failure, short_deadline()});
@@ -41,15 +41,15 @@ TEST(Signals, PutWaitsForThePreviousSignal) {
   EXPECT_THAT(timeout_status.message(),
               AllOf(HasSubstr("rank 0 waited 0.0"), HasSubstr("to signal rank 1"),
                     HasSubstr("channel 0"), HasSubstr("the pad of rank 0")));
-  EXPECT_TRUE(wait_signal(memory.of(1).slots(), 0, 0, {failure, short_deadline()}).ok());
+  EXPECT_TRUE(wait_signal(memory.pads_of(1).slots(), 0, 0, {failure, short_deadline()}).ok());
   EXPECT_TRUE(put_signal(sender, 1, 0, {failure, short_deadline()}).ok());
 }
 
 TEST(Signals, TimeoutNamesTheSourceAndShowsThePad) {
   const RankPads memory(4, 3);
   const Failure failure;
-  const SignalSlots receiver = memory.of(1).slots();
-  ASSERT_TRUE(*try_put_signal(memory.of(3).slots(), 1, 0));
+  const SignalSlots receiver = memory.pads_of(1).slots();
+  ASSERT_TRUE(*try_put_signal(memory.pads_of(3).slots(), 1, 0));
   const Status timeout_status = wait_signal(receiver, 2, 1, {failure, short_deadline()});
   EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
   EXPECT_THAT(timeout_status.message(),
@@ -60,7 +60,7 @@ TEST(Signals, TimeoutNamesTheSourceAndShowsThePad) {
 TEST(Signals, RejectInvalidRanksAndChannels) {
   const RankPads memory(2);
   const Failure failure;
-  const SignalPads pads = memory.of(0);
+  const SignalPads pads = memory.pads_of(0);
   for (const int rank : {-1, 2}) {
     EXPECT_EQ(put_signal(pads.slots(), rank, 0, {failure}).kind(), StatusKind::kInvalidArgument);
     EXPECT_EQ(wait_signal(pads.slots(), rank, 0, {failure}).kind(), StatusKind::kInvalidArgument);
@@ -87,7 +87,7 @@ TEST(Signals, RejectInvalidRanksAndChannels) {
 TEST(Signals, RejectUnreachablePads) {
   RankMemory memory(1, 128);
   const Failure failure;
-  const SignalPads pads = *SignalPads::make(0, 1, {memory.of(0), nullptr});
+  const SignalPads pads = *SignalPads::make(0, 1, {memory.memory_of(0), nullptr});
   EXPECT_EQ(put_signal(pads.slots(), 1, 0, {failure}).kind(), StatusKind::kUnsupported);
   EXPECT_EQ(add_signal(pads, 1, 0, 1).kind(), StatusKind::kUnsupported);
   EXPECT_EQ(wait_signal(pads.slots(), 1, 0, {failure, short_deadline()}).kind(),
@@ -98,7 +98,7 @@ TEST(Signals, ReturnTheFailureOfTheGroup) {
   const RankPads memory(2);
   Failure failure;
   failure.report(Status::peer_lost("rank 1 died"));
-  const SignalPads pads = memory.of(0);
+  const SignalPads pads = memory.pads_of(0);
   EXPECT_EQ(wait_signal(pads.slots(), 1, 0, {failure}).message(), "rank 1 died");
   EXPECT_EQ(wait_for_value(pads, 1, 0, 1, {failure}).message(), "rank 1 died");
   ASSERT_TRUE(*try_put_signal(pads.slots(), 1, 0));
@@ -108,8 +108,8 @@ TEST(Signals, ReturnTheFailureOfTheGroup) {
 TEST(Signals, CountersAccumulateAndWaitsDoNotChangeThem) {
   const RankPads memory(2);
   const Failure failure;
-  const SignalPads sender = memory.of(0);
-  const SignalPads receiver = memory.of(1);
+  const SignalPads sender = memory.pads_of(0);
+  const SignalPads receiver = memory.pads_of(1);
   ASSERT_TRUE(add_signal(sender, 1, 1, 2).ok());
   ASSERT_TRUE(add_signal(sender, 1, 1, (uint64_t{1} << 32)).ok());
   EXPECT_TRUE(wait_for_value(receiver, 0, 1, 3, {failure, short_deadline()}).ok());
@@ -126,7 +126,7 @@ TEST(Signals, CountersAccumulateAndWaitsDoNotChangeThem) {
 // increments a number that is not atomic, and signals the next rank.
 void pass_around(const RankPads& memory, int world_size, int rank, uint64_t* number) {
   const Failure failure;
-  const SignalSlots slots = memory.of(rank).slots();
+  const SignalSlots slots = memory.pads_of(rank).slots();
   const int rounds = 500;
   for (int round = 0; round < rounds; ++round) {
     if (round > 0 || rank > 0) {
@@ -156,7 +156,7 @@ TEST(Signals, PublishEarlierWritesAcrossProcesses) {
   for (const int world_size : {2, 3, 8}) {
     const RankPads memory(world_size);
     RankMemory shared(1, sizeof(uint64_t));
-    auto* number = reinterpret_cast<uint64_t*>(shared.of(0));
+    auto* number = reinterpret_cast<uint64_t*>(shared.memory_of(0));
     testing::run_as_processes(world_size,
                               [&](int rank) { pass_around(memory, world_size, rank, number); });
     EXPECT_EQ(*number, static_cast<uint64_t>(500 * world_size));
@@ -168,7 +168,7 @@ TEST(SignalsConcurrency, UserPadsAreIndependentOfTheGroupPad) {
   RankMemory user(2, 64);
   testing::run_as_threads(2, [&](int rank) {
     const Failure failure;
-    const SignalPads pads = memory.of(rank);
+    const SignalPads pads = memory.pads_of(rank);
     const SignalSlots slots = *pads.user_slots(64, user.bases());
     const int peer = 1 - rank;
     for (int round = 0; round < 1000; ++round) {
@@ -186,7 +186,7 @@ TEST(SignalsConcurrency, CountersAcceptConcurrentAdditions) {
   std::vector<int> told(4, 0);
   testing::run_as_threads(4, [&](int rank) {
     const Failure failure;
-    const SignalPads pads = memory.of(rank);
+    const SignalPads pads = memory.pads_of(rank);
     if (rank > 0) {
       told[static_cast<size_t>(rank)] = rank;
       for (int i = 0; i < 1000; ++i) ASSERT_TRUE(add_signal(pads, 0, 0, 1).ok());

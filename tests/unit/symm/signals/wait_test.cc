@@ -112,7 +112,7 @@ TEST(Wait, WakerMakesNoSystemCallWithoutSleepers) {
 
 TEST(Wait, WakesSleepersInOtherProcesses) {
   testing::RankMemory memory(1, 64);
-  auto* words = reinterpret_cast<Words*>(memory.of(0));
+  auto* words = reinterpret_cast<Words*>(memory.memory_of(0));
   testing::run_as_processes(2, [&](int rank) {
     if (rank == 1) {
       // Sleeps much longer than the alarm that ends this process, so only a wake-up can succeed.

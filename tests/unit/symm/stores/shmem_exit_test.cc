@@ -18,7 +18,8 @@ Deadline long_deadline() { return Deadline::after(std::chrono::seconds(30)); }
 // Stores `value` as the exit status. Returns the status that the launcher reads.
 std::optional<int> status_of(const std::string& value) {
   const std::shared_ptr<symm::Store> store = symm::make_memory_store();
-  EXPECT_TRUE(store->set(shmem_exit_key("job"), value, std::chrono::minutes(1), long_deadline()).ok());
+  EXPECT_TRUE(
+      store->set(shmem_exit_key("job"), value, std::chrono::minutes(1), long_deadline()).ok());
   return shmem_exit_status(*store, "job", long_deadline());
 }
 

@@ -19,7 +19,7 @@ struct Machines {
   bool has_transport = true;
   std::vector<int> sizes{};  // overrides `count`: numbers of consecutive ranks per machine
 
-  int of(int rank) const {
+  int machine_of(int rank) const {
     if (sizes.empty()) return rank % count;
     int machine = 0;
     for (int left = rank; left >= sizes[static_cast<size_t>(machine)]; ++machine) {
@@ -42,7 +42,7 @@ std::vector<std::string> on_machines(const Machines& machines, const SymmetricBo
         HeapOptions heap = SymmetricRank::heap_options();
         // The lease is long, so that only connections detect failures.
         heap.lease = std::chrono::seconds(30);
-        heap.machine = text("machine", machines.of(rank));
+        heap.machine = text("machine", machines.machine_of(rank));
         GroupOptions group = SymmetricRank::group_options(spec);
         if (machines.has_transport) {
           group.transport =
