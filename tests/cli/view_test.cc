@@ -101,7 +101,7 @@ class ViewServer {
     }
   }
 
-  // Sends the signal, waits for the process, and returns its exit code.
+  // Sends the signal and waits for the process. Returns its exit code; -1 if a signal ended it.
   int stop(int signal) {
     kill(pid_, signal);
     int status = 0;

@@ -286,7 +286,7 @@ TEST_P(CaptureRulesContract, InvalidRangesDoNotInvalidateTheCapture) {
   end_capture(stream_);
 }
 
-// Arguments are checked first, and an invalid call has no effect.
+// Arguments are checked first, so a call with invalid arguments does not invalidate the capture.
 TEST_P(CaptureRulesContract, InvalidArgumentsAreCheckedBeforeCaptureRules) {
   std::vector<NamedCall> calls = {
       {"allocate", [this] { return device().allocate(0).status(); }},

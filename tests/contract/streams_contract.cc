@@ -172,7 +172,8 @@ TEST_P(StreamsContract, SynchronizeDeviceWaitsForDestroyedStreams) {
   expect_waits_for(gate, [&] { return device().synchronize_device(); });
 }
 
-// Expects that every function that takes a stream rejects `stream`.
+// Expects that functions that take a stream reject `stream`. Omits copy_to_peer, free_async and
+// launch_graph.
 void expect_stream_is_refused(Device& device, StreamId stream, DeviceAddress address, EventId event,
                               uint8_t* host, const std::function<void(const Status&)>& expect) {
   expect(device.is_idle(stream).status());

@@ -160,8 +160,7 @@ struct WrongRange {
   AddressRange range;
 };
 
-// Expects that every function that takes a device range rejects `wrong`, both as source and as
-// destination.
+// Expects that fills and copies on one device reject `wrong`, both as source and as destination.
 void expect_range_is_refused(Device& device, const AddressRange& wrong, DeviceAddress good,
                              StreamId stream, const std::function<void(const Status&)>& expect) {
   Bytes host(1 << 16);

@@ -104,11 +104,11 @@ std::string free_after_timeout(const StandinGpuRank& rank, DeviceRank& own,
   const size_t objects = rank.driver.multicast_count();
   std::string wrong;
   if (rank.rank.rank == 0) {
-    CollectiveOptions short_timeout;
-    short_timeout.timeout = milliseconds(1);
-    short_timeout.stream = stream;
+    CollectiveOptions short_options;
+    short_options.timeout = milliseconds(1);
+    short_options.stream = stream;
     const std::string message =
-        error_message([&] { handle->multimem_all_reduce(4, {}, short_timeout); });
+        error_message([&] { handle->multimem_all_reduce(4, {}, short_options); });
     if (!stream && message.find("timeout") == std::string::npos) wrong += message + "; ";
     handle.reset();  // waits for the stream work
     buffer.reset();

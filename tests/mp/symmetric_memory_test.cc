@@ -228,7 +228,7 @@ TEST(SymmetricMemory, SerializesOperationsPerGroup) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// Rank 0 waits in a barrier on every user channel when rank 1 starts to reduce.
+// Rank 0 has an incomplete barrier on every user channel when rank 1 starts to reduce.
 TEST(SymmetricMemory, CollectivesUseNoUserChannel) {
   RankProcesses ranks(
       2, with_memory(8, [](SymmetricRank& own) -> std::string {

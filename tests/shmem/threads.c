@@ -80,8 +80,8 @@ static void test_teams(void) {
     }
     run_threads(collect, states);
     for (int at = 0; at < ASHLAR_THREADS; ++at) {
-      const int of = (at + ASHLAR_THREADS - me % ASHLAR_THREADS) % ASHLAR_THREADS;
-      if (states[of].team != SHMEM_TEAM_WORLD) shmem_team_destroy(states[of].team);
+      const int thread = (at + ASHLAR_THREADS - me % ASHLAR_THREADS) % ASHLAR_THREADS;
+      if (states[thread].team != SHMEM_TEAM_WORLD) shmem_team_destroy(states[thread].team);
     }
   }
   shmem_free(memory);

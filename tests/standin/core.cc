@@ -178,7 +178,7 @@ Code Core::map(size_t on, AddressRange range, uint64_t extent) {
   if (extent_of(extent).bytes != range.bytes) return kNotSupported;
   {
     const std::lock_guard lock(mutex_);
-    // The error of a driver that supports one mapping per extent.
+    // A driver that supports one mapping per extent returns this error.
     if (features_.alias == AliasBehavior::kRefused && is_mapped_locked(extent)) {
       return kInvalidValue;
     }

@@ -69,7 +69,8 @@ class Core {
   // Returns the instance of this library, which starts with two small devices.
   static Core& get();
 
-  // Replaces the machine and forgets all state. REQUIRES: the old machine is no longer in use.
+  // Replaces the machine and forgets all handles, mappings and results that were set. REQUIRES: the
+  // old machine is no longer in use.
   void restart(const sim::Options& options, const Features& features);
   sim::Machine& machine();
   const Features& features() const { return features_; }

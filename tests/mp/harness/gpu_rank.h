@@ -36,7 +36,7 @@ class SymmetricGpuKernels : public ::testing::Test {
 };
 
 using KernelBody = std::function<std::string(DeviceRank& own)>;
-// Each rank joins, runs `body` on the GPU, and leaves.
+// Each rank joins, runs `body` on the GPU, and leaves unless `body` returns an error.
 RankMain with_kernels(const KernelBody& body);
 
 // Returns options with kTestTimeout.
