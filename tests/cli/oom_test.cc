@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kCapBytes = 150109880320 / 50;
 
-// The numbers of PyTorch's error message: 2.64 GiB allocated, 142.44 MiB reserved but not
+// Expects the numbers of PyTorch's error message: 2.64 GiB allocated, 142.44 MiB reserved but not
 // allocated.
 void expect_same_as_pytorch(const Json& answer) {
   EXPECT_EQ(answer["entry"], 480);

@@ -215,7 +215,7 @@ TEST_P(SharedBlocksTest, ReleasesLeasesOfImportersKilledWhileOpening) {
   Share share = process.allocator().sharing().share(buffer);
   for (const auto& child : children) ASSERT_TRUE(send_handle(child->socket_fd(), share.handle()));
   for (size_t i = 0; i < children.size(); ++i) {
-    // Each importer is killed a little later than the previous one.
+    // Each importer is killed one notification later than the previous one.
     for (size_t count = 0; count <= i; ++count)
       ASSERT_TRUE(wait_for_notification(children[i]->socket_fd()));
     children[i]->kill();

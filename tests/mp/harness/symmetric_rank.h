@@ -46,7 +46,8 @@ struct SymmetricRank {
 
 // A rank's function. Returns an error description, or an empty string on success.
 using SymmetricBody = std::function<std::string(SymmetricRank& own)>;
-// Every rank joins, runs `body` with `bytes` of symmetric memory, and leaves.
+// Every rank joins, runs `body` with `bytes` of symmetric memory, and leaves unless `body` returns
+// an error.
 RankMain with_memory(size_t bytes, const SymmetricBody& body);
 
 // The parameter is the number of ranks. Tests that need a certain number use TEST instead.
