@@ -25,7 +25,7 @@ enum class BlockState : uint8_t {
 
 struct Block {
   BlockState state = BlockState::kFree;
-  bool is_uncached = false;     // is a whole segment that returns to the device when freed
+  bool is_uncached = false;     // is a whole segment, which is released when the block is freed
   bool in_block_table = false;  // in Engine::addresses()
   uint32_t pin_count = 0;       // while positive, a freed block stays pending
   uint32_t event_count = 0;     // pending blocks only: events that must complete first

@@ -43,7 +43,7 @@ class BlockTable {
 
  private:
   struct Entry {
-    std::atomic<uint64_t> key{0};  // the address; 0 if empty. A thread that sets it owns `block`
+    std::atomic<uint64_t> key{0};  // the address; 0 if empty. The thread that sets it sets `block`
     std::atomic<Block*> block{nullptr};
   };
   struct alignas(64) Line {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Default implementations for engines without pausing, remap observers or a fast path.
+// Default implementations for engines without pausing, remap observers or a fast path; and the
+// conversion of blocks for snapshots.
 #include "engine/engine.h"
 
 namespace ashlar {

@@ -4,9 +4,9 @@
 // layer uses only this interface; `tests/contract/engine_contract.h` is the suite that every engine
 // must pass.
 //
-// Thread safe, except that a block belongs to its caller between allocate and free. User code
-// (trackers, observers, segment sources, free-memory callbacks) is called with no lock held, so it
-// may call the engine. It must not throw.
+// Thread safe, except that a block belongs to its caller between allocate and free. Trackers,
+// observers, segment sources and free-memory callbacks are called with no lock held, so they may
+// call the engine. Route filters are called with the lock held and must not. None may throw.
 #pragma once
 
 #include <functional>
@@ -47,7 +47,7 @@ struct BlockMemory {
   enum class Origin {
     kAllocation,  // one plain device allocation, which `range` covers
     kExtents,     // consecutive extents; `range` covers those that the block overlaps
-    kSource,      // a pool's custom SegmentSource; the engine has no further details
+    kSource,      // the SegmentSource of the pool or the engine; no further details are known
     kPaused,      // no memory, because the block's pool is paused
   };
   Origin origin = Origin::kAllocation;
@@ -79,17 +79,20 @@ class Engine {
   // refer to a freed block.
   BlockTable& addresses() { return addresses_; }
 
-  // Returns a block aligned to 256 bytes, as drivers guarantee and kernels rely on. kOutOfMemory:
-  // all reclaim steps failed; the message is a full report. kInvalidArgument: `bytes` is 0.
+  // Returns a block aligned to 256 bytes, which drivers guarantee and kernels expect; with a
+  // plug-in, the alignment is the plug-in's. kOutOfMemory: the size is unreasonable, or all
+  // permitted reclaim steps failed; the message is then a full report. kInvalidArgument: `bytes` is
+  // 0, the pool is paused, or the engine cannot serve a stream that is capturing.
   virtual Result<Block*> allocate(const AllocationRequest& request) = 0;
   // Fast path, for callers that record no stack. Returns null if it cannot serve the request; the
   // caller then calls `allocate`. Arguments and result stay in registers.
   virtual Block* allocate_fast(size_t bytes, StreamId stream) noexcept;
   // REQUIRES: `block` came from allocate and was not handed out again after an earlier free. May be
-  // called from any thread. kInvalidArgument: the block is already free. If the device fails, the
-  // block stays pending and the next allocation retries.
+  // called from any thread. kInvalidArgument: the block has already been freed. If the device
+  // fails, the block stays pending, and a later allocation retries the free.
   virtual Status free(Block* block, StackId stack = {}) = 0;
-  // Like free, but returns no error, for use in destructors. The next allocate or trim reports it.
+  // Like free, but returns no error, for use in destructors. The next allocate or trim reports the
+  // error.
   virtual void free_quietly(Block* block, StackId stack = {}) = 0;
   // Declares that work queued so far on `use` also accesses the block, so that the block is not
   // reused before that work finishes. Not needed for the block's own stream.
@@ -98,24 +101,27 @@ class Engine {
   // Sharing and peer access.
   //
   // A pinned block that is freed stays pending and keeps its memory until the last unpin, which
-  // then completes the free. REQUIRES: the block is allocated or already pinned.
+  // continues the free. REQUIRES: the block is allocated or already pinned.
   virtual void pin(Block* block) = 0;
-  // Undoes one pin. May be called from any thread. REQUIRES: pinned. The next allocate or trim
-  // reports a device failure.
+  // Undoes one pin. May be called from any thread. The next allocate or trim reports a device
+  // failure. REQUIRES: the block is pinned.
   virtual void unpin(Block* block) = 0;
   // Returns the memory behind a block. The result stays valid while the block is pinned, or
   // allocated in a pool that is not paused.
   virtual BlockMemory block_memory(const Block* block) const = 0;
-  // Grants another device access to all present and future memory of this one.
+  // Grants another device access to all present and future extents of the engine. Plain segments
+  // are accessible once the caller has enabled peer access.
   virtual Status add_accessor(DeviceIndex accessor) = 0;
   // Whether `device` has access. Always true for the engine's own device.
   virtual bool is_accessor(DeviceIndex device) const = 0;
 
   // Releasing memory.
   //
-  // Returns cached memory to the device: that of one pool, or all of it if `pool` is the default
-  // one. Waits for pending frees. Succeeds without effect while the pool is retained, so that each
-  // of several owners may call trim after its own release_pool. kInvalidArgument: no such pool.
+  // Returns cached memory to the device: that of one released pool or, if `pool` is the default
+  // one, that of the default pool and of all released pools. Waits for pending frees. Keeps the
+  // default pool's memory during captures. Succeeds without effect while the pool is retained, so
+  // that each of several owners may call trim after its own release_pool. kInvalidArgument: no such
+  // pool.
   virtual Status trim(PoolId pool = {}, StackId stack = {}) = 0;
   // Returns whole extents or segments until at most `target.reserved_bytes` are reserved, and
   // reports the number of bytes returned. Without TrimWait::kForWork it never waits: memory that
@@ -143,12 +149,14 @@ class Engine {
   virtual Status set_memory_fraction(double fraction) = 0;
   virtual double memory_fraction() const = 0;
   // With caching off, each allocation is a separate device allocation that returns to the device
-  // when freed, as memory-access checkers need. Memory that is already cached stays cached.
-  // Captures always use cached memory, because the graph needs it at every launch.
+  // when freed, as memory-access checkers need. Memory that is already cached stays cached until a
+  // trim or until the device is full. Captures use cached memory even with caching off: a graph
+  // needs its memory at every launch, so a free must not return it to the device.
   virtual void set_caching(bool caching) = 0;
   virtual bool is_caching() const = 0;
   // The stream's class, if set, determines how much address space its expandable segments reserve
-  // (expandable_segments_reserve_by_class). An empty name clears the class.
+  // (expandable_segments_reserve_by_class); the paged engine only stores it. An empty name clears
+  // the class.
   virtual void set_stream_class(StreamId stream, std::string name) = 0;
   virtual std::string stream_class(StreamId stream) const = 0;
   // Sets how much a class reserves if the options set a size neither for it nor for all streams.
@@ -158,7 +166,8 @@ class Engine {
   // wrong state.
   virtual Status create_pool(PoolId pool, PoolOptions options) = 0;
   virtual Status retain_pool(PoolId pool) = 0;
-  // After the last release the pool is freeable: the next trim returns its memory.
+  // After the last release, the pool is freeable unless it is routed to: the next trim returns its
+  // cached memory.
   virtual Status release_pool(PoolId pool) = 0;
   virtual Result<int> pool_use_count(PoolId pool) const = 0;
   // Routes allocations on streams that `filter` accepts to the pool; if several filters accept a
@@ -166,18 +175,18 @@ class Engine {
   virtual Status begin_routing(PoolId pool, RouteFilter filter) = 0;
   // Ends the routing. Does not release the pool.
   virtual Status end_routing(PoolId pool) = 0;
-  // Streams of this device may be capturing from now on, until capture_ended.
+  // Streams of this device may be capturing from now on, until the matching capture_ended.
   virtual void capture_began() = 0;
   // kInvalidArgument: there was no matching capture_began.
   virtual Status capture_ended() = 0;
   // Returns the addresses of the pool's allocated blocks, in ascending order.
   virtual Result<std::vector<DeviceAddress>> live_in_pool(PoolId pool) const = 0;
-  // Records the state of a pool. kInvalidArgument: no such pool, or a block cannot be recorded
-  // (check_recordable).
+  // Records the state of a private pool. kInvalidArgument: no such pool, the pool has been
+  // released, or a block cannot be recorded (check_recordable).
   virtual Result<PoolCheckpoint> checkpoint(PoolId pool) = 0;
-  // Returns the pool to the recorded state. kInvalidArgument: no such pool, a block cannot be
-  // restored (check_restorable), or memory of the checkpoint was released since. A failed call
-  // changes nothing.
+  // Returns the pool to the recorded state. kInvalidArgument: no such pool, the pool is paused, a
+  // block cannot be restored (check_restorable), or memory of the checkpoint has been released
+  // since. A failed call changes no allocated block.
   virtual Result<RestoreResult> restore(const PoolCheckpoint& checkpoint) = 0;
 
   // Introspection.
@@ -196,8 +205,8 @@ class Engine {
   virtual AllocatorStats stats() const = 0;
   virtual void reset_peak_stats() = 0;
   virtual void reset_total_stats() = 0;
-  // Returns the size of the largest cached block: the largest request that needs no device call on
-  // the stream and pool of that block. 0 if nothing is cached.
+  // Returns the size of the largest contiguous range of cached memory that one block could use. 0
+  // if nothing is cached.
   virtual size_t largest_cached_bytes() const = 0;
   virtual std::vector<ExpandableSegmentStats> expandable_segments() const = 0;
 
@@ -205,10 +214,11 @@ class Engine {
   virtual void add_tracker(TraceTracker tracker) = 0;
   virtual void add_oom_observer(std::function<void(const OomNotice&)> observer) = 0;
   virtual void add_rejection_observer(std::function<void(const OomNotice&)> observer) = 0;
-  // Adds a callback that the engine calls after a cache miss. It returns true if it freed memory;
-  // the engine then searches the cache again.
+  // Adds a callback that returns whether it freed memory. The engine calls it after a cache miss
+  // or, if the source is not cached, when the source has no memory left. If it freed memory, the
+  // engine tries again.
   virtual void add_free_memory_callback(std::function<bool()> callback) = 0;
-  // Adds an observer, and reports all ranges that are mapped already to it before returning.
+  // Adds an observer. Before returning, reports to it all ranges that are already mapped.
   // kUnsupported: the engine does not report mappings.
   virtual Status add_remap_observer(RemapObserver observer);
 

@@ -21,7 +21,7 @@
 namespace ashlar {
 
 // Returns an entry for an operation on a block, with the stack that allocated the block. The engine
-// adds the pool and, if it has one, the stack of the operation itself.
+// adds the pool and, if known, the stack of the operation itself.
 TraceEntry make_entry(TraceAction action, const Block& block, size_t bytes);
 
 class Hooks {

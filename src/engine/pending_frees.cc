@@ -15,8 +15,9 @@ void PendingFrees::record_use(Block* block, const DeviceStream& use) {
   if (use.device == &device_ && use.stream == block->stream) return;
   const bool is_new = std::find(block->uses.begin(), block->uses.end(), use) == block->uses.end();
   if (is_new) block->uses.push_back(use);
-  // The stream now also uses the block outside of a capture, and that work needs an event.
   if (!is_capturing(use)) {
+    // This use is not part of a graph, so it needs an event even if an earlier use by the same
+    // stream was captured.
     const auto captured = capture_uses_.find(block);
     if (captured != capture_uses_.end()) std::erase(captured->second, use);
   } else if (is_new) {
@@ -31,7 +32,7 @@ Status PendingFrees::add(Block* block) {
     return {};
   }
   Status added = pending_.add(block);
-  // The next allocation retries events that could not be recorded. A destroyed stream accepts no
+  // If events could not be recorded, the next collection retries. A destroyed stream accepts no
   // events, which is not an error: wait_for_destroyed_streams handles it.
   if (added.ok()) {
     capture_uses_.erase(block);
@@ -107,8 +108,8 @@ bool PendingFrees::involves_capture(const Block& block) const {
   return involved;
 }
 
-// Returns the last nodes so far of every stream that uses the block. Empty if any of the streams is
-// not part of the capture, because then the graph proves nothing.
+// Returns the last nodes so far of every stream that uses the block. Empty if the streams are not
+// all part of one capture, because then the graph proves nothing.
 std::vector<NodeId> PendingFrees::free_markers(const Block& block) const {
   std::vector<DeviceStream> streams = block.uses;
   streams.push_back({&device_, block.stream});
@@ -196,7 +197,8 @@ Status PendingFrees::collect_deferred(std::vector<Block*>& finished) {
 }
 
 // Handles blocks whose streams were destroyed before an event could be recorded on them. Only a
-// device-wide wait covers their remaining work, and that would break a capture.
+// device-wide wait covers their remaining work. That would invalidate a capture, so this does
+// nothing during captures. Call after collect_deferred.
 Status PendingFrees::wait_for_destroyed_streams(std::vector<Block*>& finished) {
   if (capture_count_ != 0) return {};
   std::vector<DeferredFree> left;

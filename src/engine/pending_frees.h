@@ -28,19 +28,19 @@ class PendingFrees {
   // Adds a freed block. REQUIRES: block->uses is not empty. If the device fails, the free is
   // deferred and retried by the next collection.
   Status add(Block* block);
-  // The functions below append blocks to `finished` in the order in which they became free, even if
-  // they fail partway.
+  // The next four functions append the blocks that have become free to `finished`, even if they
+  // fail partway.
 
   // Collects all finished frees: calls collect_deferred, then polls the events.
   Status collect(std::vector<Block*>& finished);
-  // Collects before an allocation on `stream`. If the stream is capturing, polls no event and
-  // collects only what the graph proves finished.
+  // Collects before an allocation on `stream`. If the stream is capturing, polls no event; if
+  // `reuse_within_captures` is set, collects what the graph proves finished.
   Status collect_for_stream(StreamId stream, std::vector<Block*>& finished);
   // Collects deferred frees whose blocks are no longer in use, and records events for those whose
   // captures have ended. Polls no event.
   Status collect_deferred(std::vector<Block*>& finished);
-  // Waits for all pending frees, or for those that `wanted` accepts, except frees that a capture
-  // still defers.
+  // Waits for all pending frees, or at least for those that `wanted` accepts, except frees that a
+  // capture still defers.
   Status wait(std::vector<Block*>& finished, const std::function<bool(const Block&)>& wanted = {});
 
   bool empty() const { return deferred_.empty() && pending_.empty(); }
@@ -55,14 +55,15 @@ class PendingFrees {
   // Whether the caller can wait for the stream without invalidating a capture. A destroyed stream
   // can only be waited for by synchronizing its whole device.
   bool is_waitable(const DeviceStream& use) const;
-  // REQUIRES: waitable. kDeviceFault: the stream was destroyed meanwhile; retry after the capture.
+  // REQUIRES: is_waitable(use). kDeviceFault: the stream has been destroyed meanwhile; retry after
+  // the capture.
   Status wait_for_stream(const DeviceStream& use) const;
-  // Empties the cache of graph ancestors. Called when captures may have ended.
+  // Empties the cache of graph ancestors. Call when a routing ends, as its capture usually has.
   void clear_graph_cache() { ancestors_.clear(); }
 
  private:
-  // A free without events so far. `markers` are the last nodes, at the time of the free, of the
-  // captured streams that use the block; empty if unknown.
+  // A free with uses for which no event could be recorded yet. `markers` are the last nodes, at the
+  // time of the free, of the captured streams that use the block; empty if unknown.
   struct DeferredFree {
     Block* block = nullptr;
     std::vector<NodeId> markers;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Segments that left an engine and wait to be freed by their sources. A source is user code, so it
-// is called without the engine's lock. Until it returns, the memory is unavailable; an allocation
-// that finds the device full therefore waits for returns in progress. Thread safe.
+// Segments that have left an engine and are to be freed by their sources. A source is user code, so
+// it is called without the engine's lock. Until it returns, the memory is unavailable; an
+// allocation that finds the device full therefore waits for returns in progress. Thread safe.
 #pragma once
 
 #include <atomic>
@@ -20,9 +20,9 @@ namespace ashlar {
 class ReturnQueue {
  public:
   // Queues a segment of `source`. With an empty range, queues only the release of the reference,
-  // because the pool of `source` was destroyed.
+  // because the pool of `source` has been destroyed.
   void add(std::shared_ptr<SegmentSource> source, AddressRange range = {});
-  // Lock-free, because every engine operation ends with this check.
+  // Lock-free, because most engine operations end with this check.
   bool empty() const { return is_empty_.load(std::memory_order_acquire); }
   // Frees all queued segments without breaking captures on `device`. Call it with no lock held:
   // sources may do anything, including calling the engine.

@@ -10,11 +10,12 @@
 
 namespace ashlar {
 
-inline constexpr size_t kMinBlockBytes = 512;                // block sizes are multiples of it
+inline constexpr size_t kMinBlockBytes = 512;                // block_bytes() is a multiple of it
 inline constexpr size_t kSmallLimitBytes = size_t{1} << 20;  // larger blocks use the large pool
 // The size of plain segments in the small pool, and of granules in its expandable segments.
 inline constexpr size_t kSmallSegmentBytes = size_t{2} << 20;
-inline constexpr size_t kOwnSegmentBytes = size_t{10} << 20;  // from here on, one segment per block
+inline constexpr size_t kOwnSegmentBytes = size_t{10}
+                                           << 20;  // larger blocks get segments of their size
 inline constexpr size_t kSegmentRoundingBytes = size_t{2} << 20;
 inline constexpr size_t kRequestLimitBytes = size_t{1} << 60;  // requests of this size or more fail
 
@@ -29,8 +30,8 @@ class SizePolicy {
   size_t segment_bytes(size_t block_bytes) const;
   size_t expandable_granule_bytes(bool is_small) const;
 
-  // The size from which on blocks count as oversize. They serve only oversize requests, and plain
-  // ones are never split. SIZE_MAX means no limit.
+  // The size from which on blocks count as oversize: they serve only oversize requests and, unless
+  // expandable segments are on, are not split for them. SIZE_MAX means no limit.
   size_t max_split_bytes() const { return max_split_bytes_; }
   // Whether the limits for oversize blocks permit a free block to serve a request for
   // `block_bytes`.

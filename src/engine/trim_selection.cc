@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Greedy selection that skips oversized pieces and adds the smallest of them at the end.
+// Greedy selection that skips pieces larger than what is missing and, if the others do not suffice,
+// adds the smallest of the skipped ones.
 #include "engine/trim_selection.h"
 
 #include <algorithm>

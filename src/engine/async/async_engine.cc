@@ -51,7 +51,7 @@ size_t AsyncEngine::reserved_bytes() const {
   return now.total + source_cached_bytes(now.default_pool);
 }
 
-// Trims private pools first, because memory of released pools is not requested again.
+// Trims released private pools first, because their memory is not requested again.
 Result<size_t> AsyncEngine::trim_to(const TrimTarget& target) {
   const auto excess_bytes = [&](size_t reserved) {
     return reserved - std::min(reserved, target.reserved_bytes);

@@ -5,8 +5,8 @@
 // through to DriverPoolSource. This class includes the memory that the driver's pool caches in
 // limits, trimming and statistics.
 //
-// Private pools take plain segments from the device as in ClassicEngine: the driver's pool does not
-// serve captures, and graphs rely on stable addresses.
+// Private pools take segments from the device or their own sources, as in ClassicEngine: the
+// driver's pool does not serve captures, and graphs rely on stable addresses.
 #pragma once
 
 #include <memory>

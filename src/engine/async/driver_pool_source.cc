@@ -11,8 +11,8 @@
 
 namespace ashlar {
 
-// Sets the release threshold so that all memory stays in the pool, as PyTorch does. A pool that
-// returned memory at every host synchronization would be as slow as no pool.
+// Sets the release threshold so that all memory stays in the pool, as PyTorch does. With the
+// default threshold, the driver returns unused memory at every host synchronization.
 Result<std::shared_ptr<DriverPoolSource>> DriverPoolSource::create(Device& device) {
   if (!device.properties().has_stream_ordered_pool) {
     return Status::unsupported(
@@ -151,7 +151,7 @@ Status DriverPoolSource::wait_for_frees() {
     if (has_captures && is_capturing(stream)) continue;
     Status waited =
         has_captures ? device_.synchronize_stream(stream) : wait_for({&device_, stream});
-    // The stream was destroyed. A call after the capture waits for its device instead.
+    // If the stream has been destroyed, a call after the capture waits for its device instead.
     if (waited.is(StatusKind::kInvalidArgument)) continue;
     if (!waited.ok()) return waited;
     MutexLock lock(mutex_);
@@ -162,7 +162,7 @@ Status DriverPoolSource::wait_for_frees() {
   return {};
 }
 
-// Without relaxed capture mode, even a query of statistics would invalidate a capture on any
+// Without relaxed capture mode, even a query of statistics could invalidate a capture on another
 // thread.
 DriverPoolStats DriverPoolSource::stats() const {
   const RelaxedCapture relaxed(device_);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver's stream-ordered pool as a source of memory. Each block is allocated and freed on its
-// own stream; the driver decides when to reuse the memory. Frees that the driver cannot accept yet
-// (the stream is capturing or destroyed, or the device failed) are queued here and retried. Thread
-// safe; calls the device with no lock held. REQUIRES: callers of allocate, free and trim_to hold a
-// RelaxedCapture.
+// The driver's stream-ordered pool as a source of memory. Each block is allocated on its stream and
+// freed on it, or on the default stream if its own has been destroyed; the driver decides when to
+// reuse the memory. Frees that the driver cannot accept yet (the stream is capturing or destroyed,
+// or the device failed) are queued here and retried. Thread safe; calls the device with no lock
+// held. REQUIRES: callers of allocate, free, trim_to and wait_for_frees hold a RelaxedCapture.
 #pragma once
 
 #include <functional>
@@ -27,16 +27,16 @@ class DriverPoolSource final : public SegmentSource {
   ~DriverPoolSource() override;
 
   // Sets the function that returns the maximum size of the pool; SIZE_MAX means no limit. It is
-  // called after each allocation. REQUIRES: nothing has been allocated yet.
+  // called after each allocation. REQUIRES: called once, before the first allocation.
   void set_limit(std::function<size_t()> max_bytes) { max_bytes_ = std::move(max_bytes); }
 
-  // kInvalidArgument: the stream is capturing. kDeviceFault: the device failed, possibly in an
-  // earlier free.
+  // kOutOfMemory: the device is full, or the pool would exceed its maximum size. kInvalidArgument:
+  // the stream is capturing. kDeviceFault: the device failed, possibly in an earlier call.
   Result<DeviceAddress> allocate(size_t bytes, StreamId stream) override;
   void free(DeviceAddress address, size_t bytes) override;
 
   // Waits for all frees so far, except on capturing streams, and returns unused memory to the
-  // device. Reports deferred errors from frees.
+  // device. Reports deferred errors.
   Status trim();
   // Returns unused memory until at most `keep_bytes` are reserved. Does not wait.
   Status trim_to(size_t keep_bytes);
@@ -71,7 +71,7 @@ class DriverPoolSource final : public SegmentSource {
   mutable Mutex mutex_;
   std::unordered_map<uint64_t, StreamId> live_
       ASHLAR_GUARDED_BY(mutex_);  // streams of blocks, by address
-  // Number of frees on each stream that no wait has covered yet.
+  // Number of frees on each stream since a wait last covered all of them.
   std::map<StreamId, uint64_t> free_counts_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<FreeRequest> queued_frees_ ASHLAR_GUARDED_BY(mutex_);
   int capture_count_ ASHLAR_GUARDED_BY(mutex_) = 0;

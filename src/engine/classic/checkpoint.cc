@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Restores in two steps: checks that all recorded memory is still mapped, then splits the free
-// blocks as recorded.
+// Restores in three steps: checks that all recorded memory is still mapped, frees all blocks of the
+// pool, then splits the free blocks as recorded.
 #include "engine/classic/checkpoint.h"
 
 #include <algorithm>

@@ -55,7 +55,7 @@ class BlockStore {
     unused_.push_back(block);
   }
 
-  // Visits every live block, in no particular order.
+  // Visits every block that has not been destroyed, in no particular order.
   template <typename Visit>
   void for_each(const Visit& visit) {
     for (ClassicBlock& block : blocks_) {

@@ -75,7 +75,8 @@ Result<ClassicBlock*> ClassicEngine::allocate_locked(AllocParams& params) {
   params.pool = &pools_.pool_for(params.block_bytes, stream);
   params.expandable = options_.expandable_segments && pools_.source_of(*params.pool) == nullptr;
 
-  // The memory of a captured graph must exist when the graph is launched, even if it was freed.
+  // During a capture, uses cached memory even if caching is off: a graph needs its memory at every
+  // launch, so a free must not return it to the device.
   const bool may_cache = caching_ || pending_.is_capturing({&device_, stream});
 
   // The search count keeps the pool alive if it is released while the lock is not held.
@@ -104,7 +105,8 @@ Result<ClassicBlock*> ClassicEngine::find_or_grow(AllocParams& params) {
   return heap_.allocate(*grown, params);
 }
 
-// Allocates a segment that contains only this block and is released when the block is freed.
+// Allocates a segment that contains only this block and is released when the block is freed. If a
+// pass-through source is full, may take a cached block from an overflow pool instead.
 Result<ClassicBlock*> ClassicEngine::allocate_uncached(AllocParams& params) {
   const bool is_pass_through = pools_.is_pass_through(*params.pool);
   params.expandable = false;
@@ -164,9 +166,10 @@ Result<ClassicBlock*> ClassicEngine::grow_plain(const AllocParams& params) {
   return block;
 }
 
-// Releases the lock to call a source, which is user code, or the device, which may be slow. PyTorch
-// keeps the lock during device calls unless unlock_during_device_allocate is set. During a capture,
-// relaxed capture mode permits the call; private pools keep the addresses in a graph valid.
+// Releases the lock to call a source, which is user code, or the device, which may be slow. With
+// pytorch_compatible, keeps the lock during device calls, as PyTorch does, unless
+// unlock_during_device_allocate is set. During a capture, relaxed capture mode permits the call;
+// private pools keep the addresses in a graph valid.
 Result<DeviceAddress> ClassicEngine::allocate_segment(const AllocParams& params) {
   const std::shared_ptr<SegmentSource> source = pools_.source_of(*params.pool);
   const auto allocate = [&]() -> Result<DeviceAddress> {

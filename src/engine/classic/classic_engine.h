@@ -36,7 +36,8 @@ class ClassicEngine : public Engine {
  public:
   // `device` outlives the engine. REQUIRES: options that src/config accepts.
   ClassicEngine(Device& device, const AllocatorOptions& options, SourceConfig source = {});
-  // Returns all memory to the device, including allocated blocks, whose addresses become invalid.
+  // Returns all memory to the device or its sources, including allocated blocks, whose addresses
+  // become invalid.
   ~ClassicEngine() override;
 
   Device& device() const override { return device_; }
@@ -99,7 +100,7 @@ class ClassicEngine : public Engine {
 
  private:
   // Returns how many bytes a source that caches device memory holds in addition to `in_use_bytes`,
-  // which it handed out. Called with the lock held.
+  // which it handed out. May be called with the lock held.
   virtual size_t source_cached_bytes(size_t /*in_use_bytes*/) const { return 0; }
   // Returns the source's cached memory to the device. May wait. Called without the lock, in relaxed
   // capture mode.
@@ -124,7 +125,8 @@ class ClassicEngine : public Engine {
   // Frees a block that is not pinned, or makes its free pending.
   Status free_unpinned(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
   void complete_free(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
-  // Completes pending frees after `collect` has filled `finished`.
+  // Completes the frees of the blocks in `finished`. Returns `collected`, the status of the
+  // collection that found them.
   Status complete_frees(Status collected, const std::vector<Block*>& finished)
       ASHLAR_REQUIRES(mutex_);
   Status collect_pending(StreamId stream) ASHLAR_REQUIRES(mutex_);
@@ -138,13 +140,14 @@ class ClassicEngine : public Engine {
   Status collect_finished() ASHLAR_REQUIRES(mutex_);
   Status release_cached(PoolId pool) ASHLAR_REQUIRES(mutex_);
   // Releases pass-through blocks that could not be released when they were freed, because of a
-  // capture.
+  // capture or a device failure.
   void release_leftovers() ASHLAR_REQUIRES(mutex_);
   // Returns queued segments to their sources, without the lock.
   void flush_returns() ASHLAR_REQUIRES(mutex_);
   void wait_for_returns() ASHLAR_REQUIRES(mutex_);
   Status trim_caching_source() ASHLAR_REQUIRES(mutex_);
-  // Counts and traces the failure, notifies observers, and returns the error with the full report.
+  // Notifies observers, and returns the error with the full report. Unless the limit rejected the
+  // request, which is counted already, also counts and traces the failure.
   Status report_oom(const AllocParams& params, const Status& why) ASHLAR_REQUIRES(mutex_);
   std::string oom_message(const AllocParams& params, const Status& why, size_t device_free_bytes)
       ASHLAR_REQUIRES(mutex_);

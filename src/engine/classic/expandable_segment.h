@@ -45,7 +45,8 @@ class ExpandableSegment {
   std::vector<ExtentId> extents_in(AddressRange granules) const;
 
   // Maps whole granules from `begin` until `bytes` are covered, and returns their size. On failure
-  // nothing is mapped. REQUIRES: `begin` is granule-aligned and nothing in the range is mapped.
+  // no granule counts as mapped; if even unmapping fails, later calls retry it. REQUIRES: `begin`
+  // is granule-aligned, and no granule in the range is mapped.
   Result<size_t> map(DeviceAddress begin, size_t bytes);
   // Unmaps whole granules and releases their memory. If the device fails to release it,
   // `deferred_error` receives the error, and a later call retries. REQUIRES: all granules are
@@ -84,7 +85,7 @@ class ExpandableSegment {
   const std::vector<DeviceIndex>& accessors_;
   std::vector<std::optional<ExtentId>> extents_;  // indexed by granule, up to the last mapped one
   std::vector<AddressRange> leftover_ranges_;  // mapped by a failed `map` that could not be undone
-  std::vector<ExtentId> leftover_extents_;     // unmapped extents that the device has not released
+  std::vector<ExtentId> leftover_extents_;     // extents that the device failed to release
   size_t mapped_bytes_ = 0;
   bool has_addresses_ = true;
 };

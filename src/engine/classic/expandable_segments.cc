@@ -95,7 +95,8 @@ Result<ClassicBlock*> ExpandableSegments::create_segment(const AllocParams& para
 Status ExpandableSegments::map_front(ClassicBlock* block, size_t bytes) {
   const DeviceAddress mapped_from = block->address;
   const size_t mapped_bytes = round_up(bytes, block->expandable->granule_bytes());
-  // PyTorch checks its limit against the size of a plain segment instead.
+  // With pytorch_compatible, only ClassicEngine::grow checks the limit, as PyTorch does: against
+  // the size of a plain segment.
   if (!deps_.options.pytorch_compatible && deps_.limit.is_exceeded_by(mapped_bytes)) {
     return limit_exceeded();
   }

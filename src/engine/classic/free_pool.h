@@ -32,7 +32,8 @@ class FreePool {
   UsageStats& usage() const { return usage_; }
 
   // Removes and returns the best fit: the smallest block that is large enough, at the lowest
-  // address. Null if there is none.
+  // address; among expandable blocks, rather one that can grow less. Null if there is none, or if
+  // SizePolicy::may_serve rejects it.
   ClassicBlock* take_best_fit(const FitQuery& query, const SizePolicy& sizes);
 
   // Adds a free, mapped block, and stores search_count in it, from which its age is computed.

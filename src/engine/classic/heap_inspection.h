@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Read-only views of a classic engine's blocks: snapshots, live addresses, and a check of the
-// invariants. Called with the engine's lock held.
+// Reads a classic engine's blocks: takes snapshots, lists live addresses, and checks invariants.
+// Called with the engine's lock held.
 #pragma once
 
 #include <optional>

@@ -22,7 +22,7 @@ struct SourceConfig {
   std::shared_ptr<SegmentSource> source{};  // null: the device. Shared with the engine's creator.
   // The default pool caches nothing: each allocation is a separate allocation of the source with
   // exactly the requested size, and is freed while work on its own stream may still be queued.
-  // Private pools always cache whole segments, because captures rely on their addresses.
+  // Private pools cache whole segments as usual, because captures rely on their addresses.
   bool is_pass_through = false;
   // Private pools without their own source use this one instead of the device.
   bool serves_private_pools = true;
@@ -83,9 +83,9 @@ class PoolTable {
   std::vector<PrivatePool*> freeable_pools() const;
   // The small and the large FreePool of every pool.
   std::vector<const FreePool*> all_free_pools() const;
-  // Destroys `pool`, or every private pool if it is the default one, if the pool is freeable, has
-  // no segment and serves no allocation in progress. References to custom sources are released
-  // through `returns`, because releasing them may run user code.
+  // Destroys the private pools that are freeable, have no segment and serve no allocation in
+  // progress: only `pool`, or all such pools if `pool` is the default one. References to custom
+  // sources are released through `returns`, because releasing them may run user code.
   void erase_empty(PoolId pool, ReturnQueue& returns);
 
  private:

@@ -32,7 +32,7 @@ Result<ClassicBlock*> ClassicEngine::reclaim_and_retry(AllocParams& params, Stat
 
 // While the lock is released, other threads may free more blocks into the cache. Therefore repeats
 // until the device is full although no block was freed meanwhile. If the lock is held throughout,
-// as in PyTorch, it runs once.
+// as in PyTorch, the loop runs once.
 Result<ClassicBlock*> ClassicEngine::release_all_and_retry(AllocParams& params) {
   while (true) {
     const int64_t frees_before = stats_.stats().allocation.all.decreased;
@@ -97,8 +97,8 @@ Status ClassicEngine::wait_for_pending(PoolId pool) {
   return complete_frees(std::move(waited), finished);
 }
 
-// Releases the cached memory of one freeable pool or, if `pool` is the default one, of the default
-// pool and all freeable pools.
+// Releases the cached memory of one freeable pool or, if `pool` is the default one, of all freeable
+// pools and, except during captures, of the default pool.
 Status ClassicEngine::release_cached(PoolId pool) {
   if (pool.is_default() && pending_.capture_count() == 0) {
     if (Status waited = wait_for_pending({}); !waited.ok()) return waited;

@@ -11,7 +11,7 @@
 namespace ashlar::classic {
 
 // Waits first, because Device::free does not necessarily wait for queued work that uses the
-// segment.
+// segment. A pass-through source orders the free itself, so this does not wait for its segments.
 bool Reclaimer::release_segment(ClassicBlock* block, TrimWait wait) {
   if (!deps_.pending.is_waitable({&deps_.device, block->stream})) return false;
   FreePool& pool = *block->pool;
@@ -85,7 +85,7 @@ bool Reclaimer::release_oversize(const AllocParams& params) {
   while (released_bytes < wanted_bytes) {
     ClassicBlock* block = pool.largest(stream);
     if (block == nullptr) return false;
-    // Plain blocks of this size are never split, but the check guards against it.
+    // Plain blocks of this size are split only if expandable segments are on, or by a restore.
     if (block->bytes < max_split_bytes || block->expandable != nullptr || block->is_split()) {
       return false;
     }
@@ -194,7 +194,7 @@ std::vector<Reclaimer::Candidate> Reclaimer::trim_candidates(TrimWait wait) {
 }
 
 // Removes blocks that queued work may still use. Only the block's own stream can have such work. A
-// driver may synchronize the whole device to free a plain segment, so plain segments qualify only
+// driver may synchronize the whole device to free a plain segment, so plain segments remain only
 // while every known stream is idle.
 void Reclaimer::remove_busy(std::vector<ClassicBlock*>& blocks) const {
   std::map<StreamId, bool> is_idle;

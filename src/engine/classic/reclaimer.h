@@ -37,17 +37,18 @@ class Reclaimer {
   // cached, because its stream cannot be waited for now or because the device failed; a device
   // error is deferred. REQUIRES: the segment is plain; with TrimWait::kNever, its stream is idle.
   bool release_segment(ClassicBlock* block, TrimWait wait = TrimWait::kForWork);
-  // Releases all free memory of a pool.
+  // Releases the free segments of a pool, and the free granules of its expandable segments.
   void release_free_blocks(FreePool& pool);
   // Releases one oversize block that is large enough for the request, or several of the largest
   // that add up to it, because oversize blocks serve few requests. Does nothing without a split
   // limit. Returns whether it released enough.
   bool release_oversize(const AllocParams& params);
-  // Garbage collection: releases the unused large segments that are at least as old as the average,
-  // repeatedly, until reserved memory is at most the threshold.
+  // Garbage collection: releases the default pool's unused large segments that are at least as old
+  // as the average, repeatedly, until reserved memory is at most the threshold or none is released.
+  // Does nothing unless a memory limit and the threshold are set.
   void release_by_age();
-  // Releases memory until at most `target.reserved_bytes` are reserved, and returns the number of
-  // bytes released.
+  // Releases memory until at most `target.reserved_bytes` are reserved, or as much as possible, and
+  // returns the number of bytes released.
   size_t release_to(const TrimTarget& target);
 
   // Keeps an error that could not be returned, for the next allocate or trim to report. Keeps the

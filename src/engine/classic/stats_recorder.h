@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The classic engine's statistics: updates every counter of the engine, the pool and the stream
-// when a block or a segment changes state. Guarded by the engine's lock.
+// The classic engine's statistics: updates the counters of the engine, the pool and the stream when
+// a block or a segment changes state. Guarded by the engine's lock.
 #pragma once
 
 #include "ashlar/stats.h"
@@ -18,7 +18,7 @@ class StatsRecorder {
   // The counters themselves, for events that concern no block.
   AllocatorStats& stats() { return stats_; }
   const AllocatorStats& stats() const { return stats_; }
-  // Memory obtained from the device, in plain and expandable segments.
+  // Memory obtained from the device or a source, in plain and expandable segments.
   size_t reserved_bytes() const { return static_cast<size_t>(stats_.reserved_bytes.all.current); }
   // The part of the reserved memory that is in the default pool.
   size_t default_pool_bytes() const {
