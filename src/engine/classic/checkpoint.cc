@@ -12,7 +12,7 @@
 namespace ashlar::classic {
 namespace {
 
-Status segment_missing(DeviceAddress address, PoolId pool) {
+Status segment_missing_error(DeviceAddress address, PoolId pool) {
   return Status::invalid_argument(text("could not find the segment at ", address, " of pool ", pool,
                                        ": it was released since the checkpoint"));
 }
@@ -66,7 +66,7 @@ Status check_mapped(const PoolCheckpoint& checkpoint, const PoolState& state) {
           std::any_of(state.mapped.begin(), state.mapped.end(), [&](const AddressRange& now) {
             return now.begin == run.begin && now.bytes >= run.bytes;
           });
-      if (!is_mapped) return segment_missing(run.begin, checkpoint.pool);
+      if (!is_mapped) return segment_missing_error(run.begin, checkpoint.pool);
     }
   }
   return {};

@@ -79,12 +79,12 @@ Result<ClassicBlock*> ClassicEngine::allocate_locked(AllocParams& params) {
   // launch, so a free must not return it to the device.
   const bool may_cache = caching_ || pending_.is_capturing({&device_, stream});
 
-  // The search count keeps the pool alive if it is released while the lock is not held.
+  // The count keeps the pool alive if it is released while the lock is not held.
   PrivatePool* owner = params.pool->owner();
-  if (owner != nullptr) ++owner->search_count;
+  if (owner != nullptr) ++owner->in_flight_count;
   const bool is_cached = may_cache && !pools_.is_pass_through(*params.pool);
   Result<ClassicBlock*> found = is_cached ? find_or_grow(params) : allocate_uncached(params);
-  if (owner != nullptr) --owner->search_count;
+  if (owner != nullptr) --owner->in_flight_count;
   return found;
 }
 
@@ -152,7 +152,7 @@ Result<ClassicBlock*> ClassicEngine::grow(AllocParams& params) {
     params.rejected = true;
     ++stats_.stats().oom_rejections;
   }
-  if (is_above_limit) return limit_exceeded();
+  if (is_above_limit) return limit_exceeded_error();
   return params.expandable ? expandables_.grow(params) : grow_plain(params);
 }
 

@@ -63,7 +63,9 @@ class ExpandableSegment {
  private:
   ExpandableSegment(Device& device, const Options& options, DeviceAddress base,
                     const std::vector<DeviceIndex>& accessors);
-  size_t granule_of(DeviceAddress at) const { return (at - range_.begin) / granule_bytes_; }
+  size_t granule_of(DeviceAddress address) const {
+    return (address - range_.begin) / granule_bytes_;
+  }
   DeviceAddress address_of(size_t granule) const { return range_.begin + granule * granule_bytes_; }
   Result<std::vector<ExtentId>> create_extents(size_t count);
   Status map_extents(size_t first_granule, const std::vector<ExtentId>& extents);

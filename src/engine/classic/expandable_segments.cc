@@ -11,7 +11,7 @@
 
 namespace ashlar::classic {
 
-Status limit_exceeded() { return Status::out_of_memory("above the limit of this process"); }
+Status limit_exceeded_error() { return Status::out_of_memory("above the limit of this process"); }
 
 ExpandableSegments::ExpandableSegments(const Dependencies& deps)
     : deps_(deps),
@@ -98,7 +98,7 @@ Status ExpandableSegments::map_front(ClassicBlock* block, size_t bytes) {
   // With pytorch_compatible, only ClassicEngine::grow checks the limit, as PyTorch does: against
   // the size of a plain segment.
   if (!deps_.options.pytorch_compatible && deps_.limit.is_exceeded_by(mapped_bytes)) {
-    return limit_exceeded();
+    return limit_exceeded_error();
   }
   Result<size_t> mapped = block->expandable->map(mapped_from, bytes);
   if (!mapped.ok()) return mapped.status();

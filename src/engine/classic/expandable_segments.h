@@ -68,6 +68,6 @@ class ExpandableSegments {
 };
 
 // Returns the error for exceeding the memory limit.
-Status limit_exceeded();
+Status limit_exceeded_error();
 
 }  // namespace ashlar::classic

@@ -63,7 +63,7 @@ std::vector<const FreePool*> PoolTable::all_free_pools() const {
 void PoolTable::erase_empty(PoolId pool, ReturnQueue& returns) {
   for (PrivatePool* candidate : freeable_pools()) {
     const bool is_selected = pool.is_default() || candidate->id == pool;
-    const bool is_in_use = candidate->segment_count != 0 || candidate->search_count != 0;
+    const bool is_in_use = candidate->segment_count != 0 || candidate->in_flight_count != 0;
     if (!is_selected || is_in_use) continue;
     const PoolId id = candidate->id;
     if (candidate->has_custom_source()) returns.add(candidate->options.source);

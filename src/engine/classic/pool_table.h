@@ -42,7 +42,7 @@ struct PrivatePool {
   const PoolId id;
   const PoolOptions options;
   int64_t segment_count = 0;  // plain and expandable segments
-  int search_count = 0;       // allocations in progress, which may have released the lock
+  int in_flight_count = 0;    // allocations in progress, which may have released the lock
   FreePool large;
   FreePool small;
 

@@ -105,11 +105,11 @@ TEST_F(ClassicComponentsTest, PoolTableErasesOnlyUnusedFreeablePools) {
   EXPECT_EQ(pools_.find(kUserPool), pool);
 
   ASSERT_TRUE(pools_.release(kUserPool).ok());
-  pool->search_count = 1;
+  pool->in_flight_count = 1;
   pools_.erase_empty({}, returns_);
   EXPECT_EQ(pools_.find(kUserPool), pool);
 
-  pool->search_count = 0;
+  pool->in_flight_count = 0;
   pools_.erase_empty({}, returns_);
   EXPECT_EQ(pools_.find(kUserPool), nullptr);
   EXPECT_FALSE(stats_.stats().pools.contains(kUserPool));
