@@ -89,11 +89,11 @@ Result<PinnedBlock*> PinnedAllocator::allocate(size_t bytes, StreamId stream) {
     if (!deferred_error_.ok()) return std::exchange(deferred_error_, {});
     pool = &pools_.pool_for(stream);
     if (PinnedBlock* block = take_cached(*pool, bytes)) return block;
-    ++pool->search_count;
+    ++pool->in_flight_count;
   }
   Result<PinnedBlock*> grown = grow(*pool, bytes);
   MutexLock lock(mutex_);
-  --pool->search_count;
+  --pool->in_flight_count;
   return grown;
 }
 

@@ -43,7 +43,8 @@ class PinnedAllocator {
                                                          const AllocatorOptions& options,
                                                          Clock& clock);
   // Waits for the streams that use the blocks, then releases all memory, including allocated
-  // blocks. REQUIRES: graphs that use the memory were destroyed, and their launches have finished.
+  // blocks. REQUIRES: graphs that use the memory have been destroyed, and their launches have
+  // finished.
   ~PinnedAllocator();
   PinnedAllocator(const PinnedAllocator&) = delete;
   PinnedAllocator& operator=(const PinnedAllocator&) = delete;
@@ -57,14 +58,15 @@ class PinnedAllocator {
   Result<PinnedBlock*> allocate(size_t bytes, StreamId stream = kDefaultStream);
 
   // Returns the block to the allocator, which reuses or releases it once the work queued so far on
-  // all recorded streams has finished. The next allocate or trim reports device errors.
-  // kInvalidArgument: not an allocated block of this allocator; nothing changed.
+  // all recorded streams has finished and all captures that use the block have been released. The
+  // next allocate or trim reports device errors. kInvalidArgument: `block` is not an allocated
+  // block of this allocator; nothing has changed.
   Status free(PinnedBlock* block);
 
   // Declares that work queued on `use` accesses the block. Returns false if the block is not this
-  // allocator's or, for a pointer, not allocated. If the stream is capturing, the block also
-  // belongs to the capture's graph and is not reused before release_capture, even if freed.
-  // kInvalidArgument: the block was freed, or there is no such stream.
+  // allocator's or, for a pointer, not allocated. If the stream is capturing, the use belongs to
+  // the capture's graph, and the block is not reused before release_capture, even if freed.
+  // kInvalidArgument: the block has been freed, or there is no such stream.
   Result<bool> record_stream(PinnedBlock* block, const DeviceStream& use);
   // `memory` may point anywhere into a block.
   Result<bool> record_stream(const void* memory, const DeviceStream& use);
@@ -81,8 +83,8 @@ class PinnedAllocator {
   Result<int> pool_use_count(PoolId pool) const;
 
   // Releases all free blocks to the host, except parts of the reserve segment and blocks of
-  // retained pools. Does not wait for device work unless a stream was destroyed before a block that
-  // it used was freed: then only a wait for its device covers that work.
+  // retained pools. Does not wait for device work unless a block is stranded, usually because a
+  // stream that used it was destroyed before the free: only a wait for the device covers that work.
   Status trim();
 
   HostStats stats() const;
@@ -119,7 +121,7 @@ class PinnedAllocator {
   }
   // Frees blocks whose work has finished. Returns whether another call may find more.
   bool collect_finished(IfBusy if_busy) ASHLAR_EXCLUDES(mutex_);
-  // Frees blocks that destroyed streams used, after a wait for the devices of these streams.
+  // Frees the stranded blocks (PinnedPending), after a wait for their devices.
   void collect_stranded() ASHLAR_EXCLUDES(mutex_);
   bool begin_collecting(IfBusy if_busy) ASHLAR_EXCLUDES(mutex_);
   void end_collecting(const std::vector<PinnedBlock*>& finished, const Status& failure)

@@ -37,7 +37,7 @@ void PinnedPools::erase_empty_pools() {
   std::erase_if(pools_, [&](const auto& entry) {
     const auto& [id, pool] = entry;
     const bool is_unused =
-        routes_.is_freeable(id) && pool->block_count == 0 && pool->search_count == 0;
+        routes_.is_freeable(id) && pool->block_count == 0 && pool->in_flight_count == 0;
     if (is_unused) routes_.erase(id);
     return is_unused;
   });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The pools of a pinned allocator, each with a separate cache, and the routing of requests to them.
-// A block stays in the pool that it was obtained for until that pool is destroyed. Guarded by the
-// allocator's lock.
+// A block belongs to the pool that it was obtained for, except that take_releasable may move parts
+// of the reserve segment to the default pool. Guarded by the allocator's lock.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct PinnedPool {
 
   const PoolId id;
   PinnedCache cache;
-  int search_count = 0;    // allocations in progress, which release the lock
-  size_t block_count = 0;  // blocks with memory, in any state
+  int in_flight_count = 0;  // allocations in progress, which release the lock
+  size_t block_count = 0;   // blocks with memory, in any state
 };
 
 class PinnedPools {

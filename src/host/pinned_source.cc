@@ -21,7 +21,8 @@
 namespace ashlar {
 namespace {
 
-// Writes to each page, so that the host provides it. Volatile, because nothing reads these writes.
+// Writes to each page, so that the kernel backs it with memory. Volatile, so that the compiler
+// keeps the stores, which nothing reads.
 void touch(std::byte* begin, std::byte* end) {
   for (volatile std::byte* at = begin; at < end; at += PinnedSizes::kPageBytes) *at = std::byte{0};
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Obtains pinned memory: from the reserve segment, then from Device::allocate_host, or from the
-// host heap with pages touched by several threads and then registered, which is much faster for
-// large sizes. Caches nothing. Thread safe.
+// Obtains pinned memory: first from the reserve segment, then, as the options select, from
+// Device::allocate_host or from the host heap. Heap pages are touched by several threads and then
+// registered, which is much faster for large sizes. Caches nothing. Thread safe.
 #pragma once
 
 #include <optional>
@@ -25,10 +25,11 @@ class PinnedSource {
   // Allocates the reserve segment if the options request one. Call once, before `obtain`.
   Status reserve();
 
-  // REQUIRES: `bytes` is below PinnedSizes::kRequestLimitBytes. kOutOfMemory: the host has not
-  // enough memory left.
+  // REQUIRES: `bytes` is below PinnedSizes::kRequestLimitBytes. kOutOfMemory: the host does not
+  // have enough memory left.
   Result<PinnedMemory> obtain(size_t bytes);
-  // On failure the memory stays pinned and usable. REQUIRES: not part of the reserve segment.
+  // On failure the memory stays pinned and usable. REQUIRES: `memory` is not part of the reserve
+  // segment.
   Status release(const PinnedMemory& memory);
 
   // How much of the reserve segment has been handed out. No part is ever handed out twice.

@@ -26,7 +26,8 @@ class Poller {
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  // Requests polling. Returns false if the system refused a thread; nothing is polled then.
+  // Requests polling. Returns false if the system refused a thread; nothing is then polled before a
+  // later call succeeds.
   [[nodiscard]] bool wake();
 
  private:
