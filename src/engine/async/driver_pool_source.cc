@@ -32,22 +32,22 @@ DriverPoolSource::~DriverPoolSource() { (void)trim().ok(); }
 Result<DeviceAddress> DriverPoolSource::allocate(size_t bytes, StreamId stream) {
   if (Status deferred = take_deferred_error(); !deferred.ok()) return deferred;
   (void)retry_frees(Wait::kNever).ok();  // the next trim reports an error that persists
-  const Result<DeviceAddress> at = device_.allocate_async(bytes, stream);
-  if (at.status().is(StatusKind::kUnsupported)) {
+  const Result<DeviceAddress> address = device_.allocate_async(bytes, stream);
+  if (address.status().is(StatusKind::kUnsupported)) {
     return Status::invalid_argument(
         text("stream ", stream.value(),
              " is capturing, and the driver's pool has no memory for captures: "
              "route its allocations to a pool (begin_routing)"));
   }
-  if (!at.ok()) return at;
+  if (!address.ok()) return address;
   {
     MutexLock lock(mutex_);
-    live_[at->value()] = stream;
+    live_[address->value()] = stream;
   }
   const size_t max_bytes = max_bytes_();
   Status below = enforce_limit(max_bytes);
-  if (below.ok()) return at;
-  free(*at, bytes);
+  if (below.ok()) return address;
+  free(*address, bytes);
   (void)device_.trim_pool(max_bytes).ok();  // or else the driver keeps the new memory
   return below;
 }

@@ -39,7 +39,7 @@ Function as_function(void* symbol) {
 }
 
 int device_number(DeviceIndex device) { return static_cast<int>(device.value()); }
-void* memory_at(DeviceAddress address) { return reinterpret_cast<void*>(address.value()); }
+void* to_pointer(DeviceAddress address) { return reinterpret_cast<void*>(address.value()); }
 
 // Copies the hook table, as far as both the plug-in and this library define it.
 Result<ashlar_plugin_hooks> copy_hooks(const ashlar_plugin_hooks* given, const std::string& name) {
@@ -125,7 +125,7 @@ Result<DeviceAddress> Plugin::allocate(size_t bytes, DeviceIndex device, StreamI
 
 Status Plugin::free(AddressRange range, DeviceIndex device, StreamId stream) const {
   return call("free", [&] {
-    functions_.free(memory_at(range.begin), range.bytes, device_number(device),
+    functions_.free(to_pointer(range.begin), range.bytes, device_number(device),
                     to_stream_handle(stream));
   });
 }
@@ -150,7 +150,7 @@ Result<AddressRange> Plugin::base_of(AddressRange range) const {
   size_t bytes = 0;
   void* base = nullptr;
   const Status called =
-      call("base_alloc", [&] { base = hooks_.base_alloc(memory_at(range.begin), &bytes); });
+      call("base_alloc", [&] { base = hooks_.base_alloc(to_pointer(range.begin), &bytes); });
   if (!called.ok()) return called;
   const AddressRange answer{DeviceAddress(reinterpret_cast<uint64_t>(base)), bytes};
   return answer.contains(range) ? answer : range;
@@ -159,7 +159,7 @@ Result<AddressRange> Plugin::base_of(AddressRange range) const {
 Status Plugin::record_stream(DeviceAddress address, StreamId stream) const {
   if (hooks_.record_stream == nullptr) return {};
   return call("record_stream",
-              [&] { hooks_.record_stream(memory_at(address), to_stream_handle(stream)); });
+              [&] { hooks_.record_stream(to_pointer(address), to_stream_handle(stream)); });
 }
 
 Status Plugin::begin_routing(DeviceIndex device, PoolId pool, const Route& route) const {

@@ -67,7 +67,7 @@ class Plugin {
   Status call(const char* what, const Call& function) const;
 
   const PluginFunctions functions_;
-  const ashlar_plugin_hooks hooks_;  // truncated to the plug-in's struct_size; the rest is null
+  const ashlar_plugin_hooks hooks_;  // hooks beyond the plug-in's struct_size are null
 };
 
 }  // namespace ashlar

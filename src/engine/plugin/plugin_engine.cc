@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls the base class first, then the plug-in's hook.
+// Calls the base class, then the plug-in's hook. record_stream calls only one of them.
 #include "engine/plugin/plugin_engine.h"
 
 #include "device/relaxed_capture.h"

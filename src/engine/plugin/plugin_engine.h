@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plug-in as an engine: the plug-in receives every allocation and free, as in PyTorch. The engine
-// adds statistics, history, snapshots, limits and private pools. ClassicEngine does the bookkeeping
-// and takes its memory from the plug-in; this class calls the plug-in's hooks.
+// A plug-in as an engine: the plug-in receives every allocation and free of the default pool, as in
+// PyTorch. The engine adds statistics, history, snapshots, limits and private pools. ClassicEngine
+// does the bookkeeping and takes its memory from the plug-in; this class calls the plug-in's hooks.
 //
-// Private pools get whole segments from the plug-in and keep them until they are released, because
-// graphs rely on stable addresses.
+// Private pools get whole segments from the plug-in, unless they have their own source, and keep
+// them until the pool is released, because graphs rely on stable addresses.
 #pragma once
 
 #include <map>

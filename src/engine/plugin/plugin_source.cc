@@ -19,13 +19,13 @@ Result<std::shared_ptr<PluginSource>> PluginSource::create(std::shared_ptr<const
 
 Result<DeviceAddress> PluginSource::allocate(size_t bytes, StreamId stream) {
   if (Status deferred = take_deferred_error(); !deferred.ok()) return deferred;
-  const Result<DeviceAddress> at = plugin_->allocate(bytes, device_, stream);
-  if (!at.ok()) return at;
+  const Result<DeviceAddress> address = plugin_->allocate(bytes, device_, stream);
+  if (!address.ok()) return address;
   MutexLock lock(mutex_);
-  const bool is_new = live_.emplace(at->value(), Allocation{bytes, stream}).second;
-  if (is_new) return at;
+  const bool is_new = live_.emplace(address->value(), Allocation{bytes, stream}).second;
+  if (is_new) return address;
   return Status::device_fault(
-      "alloc", 0, text("plug-in ", plugin_->name(), " returned ", *at, ", which is in use"));
+      "alloc", 0, text("plug-in ", plugin_->name(), " returned ", *address, ", which is in use"));
 }
 
 void PluginSource::free(DeviceAddress address, size_t bytes) {

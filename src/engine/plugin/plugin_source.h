@@ -23,11 +23,11 @@ class PluginSource final : public SegmentSource {
 
   const Plugin& plugin() const { return *plugin_; }
 
-  // kDeviceFault: the plug-in threw, now or in an earlier free, or returned memory that is already
-  // in use.
+  // kOutOfMemory: as in Plugin::allocate. kDeviceFault: the plug-in threw, now or in an earlier
+  // free, or returned memory that is already in use.
   Result<DeviceAddress> allocate(size_t bytes, StreamId stream) override;
   void free(DeviceAddress address, size_t bytes) override;
-  // Returns the first error from `free` since the last call.
+  // Returns and clears the first error of `free` that has not been reported yet.
   Status take_deferred_error();
 
  private:
