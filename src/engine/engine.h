@@ -130,11 +130,12 @@ class Engine {
 
   // Pausing.
   //
-  // `pause` and `resume` wait only for work that uses the pools' blocks, and are idempotent. If the
-  // device fails partway, the pools count as paused, saved contents are kept, and either function
-  // may be called again. kInvalidArgument: no pool has the tag, a block is pinned, a stream is
-  // capturing, or the caller is a remap observer. kUnsupported: the engine, or a pool with a custom
-  // segment source, cannot pause.
+  // `pause` waits for the work that uses the pools' blocks, or for the whole device if a stream of
+  // that work has been destroyed; `resume` waits for its copies, and for more if it must trim. Both
+  // are idempotent. If the device fails while memory is released or restored, the pools count as
+  // paused, saved contents are kept, and either function may be called again. kInvalidArgument: no
+  // pool has the tag, a block is pinned, a stream is capturing, or the caller is a remap observer.
+  // kUnsupported: the engine, a pool of plain segments, or an uncached block cannot be paused.
 
   // Returns the memory of all pools with this tag to the device while their blocks keep their
   // addresses. With `keep_contents` the contents are saved in host memory; otherwise they are

@@ -41,13 +41,13 @@ void ExtentMover::detach_idle(Extent& extent) {
   arena.erase_free(block);
   const size_t begin = view.offset_of(*block);
   const size_t end = begin + block->bytes;
-  PagedBlock* own = block;
+  PagedBlock* extent_block = block;
   if (slot.offset > begin) {
-    own = arena.split(block, slot.offset);
+    extent_block = arena.split(block, slot.offset);
     arena.sub_arena(view.is_small).ranges.insert(block);
   }
   if (slot.end() < end) {
-    PagedBlock* rest = arena.split(own, slot.end());
+    PagedBlock* rest = arena.split(extent_block, slot.end());
     arena.sub_arena(view.is_small).ranges.insert(rest);
     for (size_t i = extent.attached_slot + 1; i < view.slots.size() && view.slots[i].end() <= end;
          ++i) {
@@ -56,7 +56,7 @@ void ExtentMover::detach_idle(Extent& extent) {
       }
     }
   }
-  arena.add_detached(own);
+  arena.add_detached(extent_block);
   detach(extent);
 }
 
@@ -138,7 +138,7 @@ void ExtentMover::return_range(PagedBlock* block) {
     arena.add_free(block);
     return;
   }
-  // The partial slots at both ends were already free.
+  // The partial slots at both ends come from free blocks, and their extents stay attached.
   PagedBlock* after = whole_end < end ? arena.split(block, whole_end) : nullptr;
   PagedBlock* middle = whole_begin > begin ? arena.split(block, whole_begin) : block;
   if (after != nullptr) arena.add_free(after);

@@ -4,8 +4,9 @@
 // is made. Attaching an extent to a slot makes its memory part of that view's blocks; detaching it
 // turns the slot's addresses into a detached block.
 //
-// The origin of an extent is its first mapping. An extent that is attached to any other view is
-// displaced, and returns to its origin when it is free again. Memory that was mapped contiguously
+// The origin of an extent is its first mapping. An extent that is attached to another view is
+// displaced if it could return there (View::is_displaced). Except with the `lean` policy, it
+// returns to its origin some time after it has become free. Memory that was mapped contiguously
 // thus becomes contiguous again and serves large blocks without stitching, and a program that
 // repeats its requests gets the same addresses.
 //
@@ -38,8 +39,8 @@ class ExtentMover {
   // Splits an attached idle extent off the free block that contains it, and detaches it. REQUIRES:
   // `find_idle` has found it since the arenas were locked.
   void detach_idle(Extent& extent) ASHLAR_REQUIRES(engine_lock);
-  // Gives a view without blocks in use to another arena. All of its extents are detached, so that
-  // the new stream uses none of them before the old stream's work is ordered.
+  // Gives a view without blocks in use to `arena`, which may own it already. All of its extents are
+  // detached, so that a new stream uses none of them before the old stream's work is ordered.
   void move_view(View& view, Arena& arena) ASHLAR_REQUIRES(engine_lock);
   // Takes the blocks of a range, which must be free or detached, as one block in state kPending,
   // and attaches the extents of detached blocks. `from` contains the beginning of the range. A
@@ -47,7 +48,7 @@ class ExtentMover {
   // `lenders` the arenas that last used the attached extents, except the view's own arena.
   PagedBlock* take_range(View& view, PagedBlock* from, AddressRange range,
                          std::set<Arena*>& lenders) ASHLAR_REQUIRES(engine_lock);
-  // Undoes `take_range`, except that whole extents stay detached and idle.
+  // Makes a block from `take_range` free again; the extents entirely inside it become detached.
   void return_range(PagedBlock* block) ASHLAR_REQUIRES(engine_lock);
   // Returns the displaced extents in the arena's `return_queue` to their origins.
   void return_displaced(Arena& arena) ASHLAR_REQUIRES(engine_lock);

@@ -52,11 +52,12 @@ class ExtentStore {
   }
   size_t limit_bytes() const ASHLAR_REQUIRES(engine_lock);
   bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(engine_lock);
-  // kOutOfMemory: the request would exceed the limit. If reject_before_device_oom is set, also sets
-  // `request.is_rejected`.
+  // Stores `more_bytes` in the request. kOutOfMemory: they would exceed the limit. If
+  // reject_before_device_oom is set, also sets `request.is_rejected`.
   Status check_limit(SlowRequest& request, size_t more_bytes) const ASHLAR_REQUIRES(engine_lock);
 
-  // Creates extents of these sizes in the request's pool. On failure creates none.
+  // Creates extents of these sizes in the request's pool. On failure releases those that it
+  // created.
   Result<std::vector<Extent*>> create(const SlowRequest& request, const std::vector<size_t>& sizes)
       ASHLAR_REQUIRES(engine_lock);
   // Releases an extent that has no mappings, and removes it from its pool. On failure returns
@@ -65,7 +66,8 @@ class ExtentStore {
   // Releases the physical memory of an extent that is currently unmapped, but keeps the extent and
   // its slots. Does nothing if the extent is already dropped.
   Status drop(Extent& extent) ASHLAR_REQUIRES(engine_lock);
-  // Creates new memory for a dropped extent. REQUIRES: dropped.
+  // Creates new memory for an extent. kOutOfMemory: the limit or the device refused it. REQUIRES:
+  // the extent is dropped.
   Status recreate(Extent& extent) ASHLAR_REQUIRES(engine_lock);
 
   // Count memory that is being obtained for a plain segment towards the limit. Between

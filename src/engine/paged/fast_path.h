@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fast path of allocate and free, which serves nearly every request. It requires a stream of
-// the default pool that only this thread uses, a recently freed block of about the requested size,
-// and no trackers.
+// The fast path of allocate and free, which serves nearly every request. Both require that there
+// are no trackers and that the arena's lock is biased to this thread, because no other thread has
+// used the arena recently. An allocation also requires the default pool, and a recently freed block
+// of about the requested size.
 //
 // It makes no function call, except to record history or to redistribute peak headroom, so that no
 // registers need to be saved. It takes the arena's lock only if the lock is biased to this thread,
@@ -22,7 +23,7 @@
 namespace ashlar::paged {
 
 // Finds the arena of a stream without a lock and without thread-local state. A direct-mapped cache:
-// if two streams share an entry, one of them takes the slow path.
+// two streams that share an entry evict each other, and an evicted stream misses the fast path.
 class ArenaCache {
  public:
   // Returns null if the arena is not cached.

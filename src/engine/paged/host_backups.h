@@ -27,7 +27,7 @@ class HostBackups {
   // Allocates host memory for each extent's `backup.range`. The extents must not change during the
   // call.
   Status allocate(const std::vector<Extent*>& extents) ASHLAR_EXCLUDES(engine_lock);
-  // Queues all copies, then waits for them.
+  // Queues the copies, up to the first that fails, then waits for them.
   Status copy(const std::vector<Extent*>& extents, Direction direction, StreamId stream)
       ASHLAR_EXCLUDES(engine_lock);
   // Marks the extent's backup as no longer needed. `free_discarded` frees its memory.

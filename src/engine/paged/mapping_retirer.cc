@@ -12,8 +12,9 @@ namespace {
 // Mappings per extent in addition to the one in use. The recorded runs have at most nine mappings
 // per extent.
 constexpr size_t kUnusedMappingsPerExtent = 8;
-// Number of unused mappings that are always allowed. Displaced extents return to their origins
-// through old mappings: 4,096 were too few for a network with 48 input resolutions
+// Number of unused mappings that are allowed for any number of extents, unless
+// kDeviceMappingsDivisor allows fewer. Displaced extents return to their origins through old
+// mappings: 4,096 were too few for a network with 48 input resolutions
 // (docs/internals/experiments/paged_engine.md).
 constexpr size_t kMinUnusedMappings = 16384;
 // Unused mappings take at most a quarter of the device's mappings, because other code in the
@@ -27,7 +28,7 @@ size_t target_below(size_t bound) { return bound - bound / 8; }
 bool is_unused(const View& view, size_t index) {
   const Slot& slot = view.slots[index];
   if (slot.extent == nullptr || slot.is_retired() || slot.extent->is_releasing) return false;
-  // The origin of an attached extent is kept, since the extent will return there.
+  // The origin of an attached extent is kept, since the extent may return there.
   const Extent::Mapping& origin = slot.extent->origin;
   const bool is_origin = origin.view == &view && origin.slot == index;
   return !slot.extent->is_attached_to(view, index) &&
@@ -65,7 +66,7 @@ void find_unused_mappings(View& view, std::vector<UnusedMappings>& unused) {
   }
 }
 
-void find_views_without_blocks(const PagedPool& pool, std::vector<View*>& found) {
+void find_views_without_active_blocks(const PagedPool& pool, std::vector<View*>& found) {
   ArenaLocks lock(pool);
   for (const auto& view : pool.views) {
     const bool has_memory = !view->is_plain && !view->is_retired && !view->slots.empty();
@@ -133,7 +134,7 @@ void MappingRetirer::retire_down_to(const MappingUsage& target) {
   for (const auto& [id, pool] : pools_.all()) {
     if (!pool->may_retire_mappings()) continue;
     views_.release_empty(*pool);
-    find_views_without_blocks(*pool, candidates);
+    find_views_without_active_blocks(*pool, candidates);
   }
   std::sort(candidates.begin(), candidates.end(), [](const View* a, const View* b) {
     return a->last_placed_at != b->last_placed_at ? a->last_placed_at < b->last_placed_at
@@ -182,7 +183,7 @@ void MappingRetirer::retire(const std::vector<UnusedMappings>& unused, const Map
     if (!event) continue;
     const auto retirement = retirements.find(&arena->pool);
     if (retirement == retirements.end()) {
-      streams_.recycle(*event);  // not needed: another stream of the same mappings is destroyed
+      streams_.recycle(*event);  // not needed: no mapping of the pool was retired
     } else {
       retirement->second.events.push_back(*event);
     }
@@ -193,8 +194,8 @@ void MappingRetirer::retire(const std::vector<UnusedMappings>& unused, const Map
   }
 }
 
-// Records one event per stream that used the mappings' extents. Returns false if one of these
-// streams is destroyed.
+// Adds to `events` one event for each stream that last used an extent of the mappings. Returns
+// false if an event could not be recorded, usually because its stream has been destroyed.
 bool MappingRetirer::record_events(const UnusedMappings& unused, Events& events) {
   bool are_all_recorded = true;
   for (size_t i = unused.first; i < unused.end; ++i) {
@@ -212,7 +213,8 @@ bool MappingRetirer::record_events(const UnusedMappings& unused, Events& events)
 
 void MappingRetirer::unmap_retired() {
   RemapObservers& observers = views_.observers();
-  // If an observer called the engine, the announcement that it is handling is not complete yet.
+  // If an observer called the engine, the announcement that it is handling is not complete yet, so
+  // nothing is unmapped.
   if (observers.any() && observers.is_notifying_thread()) return;
   if (!announce_finished()) return;
   const uint64_t last = last_announcement_;

@@ -5,9 +5,9 @@
 // would accumulate them. Above a bound, the least recently used mappings are retired.
 //
 // A retired mapping is no longer used. Events are recorded on the streams that may still have work
-// on it. A later miss or trim notifies observers and unmaps the mapping once the events are done.
-// Neither the host nor a hit ever waits. The bounds are therefore not invariants: queued work may
-// delay unmapping.
+// on it. A later miss that maps memory, or a trim, notifies observers and unmaps the mapping once
+// the events are done. Only retire_all waits for them. The bounds are therefore not invariants:
+// queued work may delay unmapping.
 //
 // All functions need the engine's lock. Functions that unmap may release it to call observers.
 #pragma once
@@ -36,10 +36,11 @@ class MappingRetirer {
         mover_(mover),
         streams_(streams) {}
 
-  // Unmaps retired mappings whose events are done, and retires more if a bound is exceeded.
+  // Unmaps retired mappings whose events are done, and retires more if a bound is exceeded. Does
+  // nothing during captures.
   void enforce_bounds() ASHLAR_REQUIRES(engine_lock);
-  // Unmaps all unused mappings, waiting for work that may use them. Called when the device runs out
-  // of mappings or addresses even within the bounds.
+  // Unmaps all unused mappings except those of destroyed streams, waiting for work that may use
+  // them. Called when the device runs out of mappings or addresses. Does nothing during captures.
   Status retire_all() ASHLAR_REQUIRES(engine_lock);
 
  private:
@@ -48,7 +49,7 @@ class MappingRetirer {
   void retire_down_to(const MappingUsage& target) ASHLAR_REQUIRES(engine_lock);
   void retire(const std::vector<UnusedMappings>& unused, const MappingUsage& target)
       ASHLAR_REQUIRES(engine_lock);
-  using Events = std::map<Arena*, std::optional<EventId>>;  // no id: the stream is destroyed
+  using Events = std::map<Arena*, std::optional<EventId>>;  // no id: recording failed
   bool record_events(const UnusedMappings& unused, Events& events) ASHLAR_REQUIRES(engine_lock);
   bool vacate(View& view) ASHLAR_REQUIRES(engine_lock);
 

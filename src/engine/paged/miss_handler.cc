@@ -19,8 +19,8 @@ bool is_oom(const Result<Block*>& result) {
   return !result.ok() && result.status().is_out_of_memory();
 }
 
-// Returns the use counts of the arenas whose streams are destroyed.
-std::map<Arena*, int64_t> uses_of_destroyed_streams(const PagedPool& pool) {
+// Returns the use counts of the arenas whose streams have been destroyed.
+std::map<Arena*, int64_t> count_uses_of_destroyed_streams(const PagedPool& pool) {
   std::map<Arena*, int64_t> uses;
   const ArenaLocks lock(pool);
   for (const auto& [stream, arena] : pool.arenas) {
@@ -39,15 +39,15 @@ Result<Block*> MissHandler::allocate(const AllocationRequest& request) {
   slow.bytes = SizeClasses::block_bytes(request.bytes);
   slow.is_small = SizePolicy::is_small(slow.bytes);
   slow.pool = &deps_.pools.pool_for(stream);
-  if (slow.pool->is_paused) return pool_is_paused(*slow.pool);
+  if (slow.pool->is_paused) return pool_paused_error(*slow.pool);
   slow.arena = &deps_.pools.arena_of(*slow.pool, stream);
   const bool is_capturing = deps_.streams.is_capturing(stream);
   if (is_capturing) slow.pool->has_recorded_addresses = true;
 
   // The pool must not be destroyed while the lock is released.
   ++slow.pool->in_flight_count;
-  // Memory of a captured graph must stay valid for its launches even after it is freed, so it is
-  // always cached.
+  // During a capture, uses cached memory even if caching is off: a graph needs its memory at every
+  // launch, so a free must not return it to the device.
   Result<Block*> found = is_caching_ || is_capturing ? find_or_grow(slow) : allocate_uncached(slow);
   --slow.pool->in_flight_count;
   return is_oom(found) ? report_oom(slow) : std::move(found);
@@ -98,7 +98,7 @@ bool MissHandler::call_free_memory_callbacks() {
 }
 
 Result<Block*> MissHandler::grow(SlowRequest& request) {
-  if (request.pool->is_paused) return pool_is_paused(*request.pool);
+  if (request.pool->is_paused) return pool_paused_error(*request.pool);
   if (request.pool->is_plain) {
     if (Block* block = take_cached(request, kAnyWaste)) return block;
     return grow_plain(request, segment_sizes_.segment_bytes(request.bytes));
@@ -149,7 +149,7 @@ Result<Block*> MissHandler::reclaim_and_retry(SlowRequest& request, Status reaso
 Result<Block*> MissHandler::retry_with_destroyed_streams(SlowRequest& request,
                                                          Result<Block*> grown) {
   for (int i = 0; i < 2 && deps_.streams.capture_count() == 0; ++i) {
-    const std::map<Arena*, int64_t> destroyed = uses_of_destroyed_streams(*request.pool);
+    const std::map<Arena*, int64_t> destroyed = count_uses_of_destroyed_streams(*request.pool);
     if (destroyed.empty()) break;
     if (Status waited = config_.device.synchronize_device(); !waited.ok()) return waited;
     for (const auto& [arena, use_count] : destroyed) arena->quiescent_use_count = use_count;

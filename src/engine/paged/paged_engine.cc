@@ -357,7 +357,7 @@ Result<RestoreResult> PagedEngine::restore(const PoolCheckpoint& checkpoint) {
 Result<RestoreResult> PagedEngine::restore_locked(const PoolCheckpoint& checkpoint) {
   PagedPool* pool = pools_.find(checkpoint.pool);
   if (pool == nullptr || checkpoint.pool.is_default()) return no_such_pool(checkpoint.pool);
-  if (pool->is_paused) return pool_is_paused(*pool);
+  if (pool->is_paused) return pool_paused_error(*pool);
   if (Status collected = pending_.collect(); !collected.ok()) return collected;
   return PoolCheckpointer(pools_, stitcher_, tracer_, error_).restore(*pool, checkpoint);
 }

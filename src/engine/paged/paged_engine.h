@@ -23,7 +23,7 @@
 //
 // Locks are taken in this order: EngineMutex (all slow paths), PeakTracker's lock, the locks of the
 // arenas by serial. A hit takes only the lock of its arena, unless it reaches a new peak. User code
-// is called with no lock held.
+// other than route filters is called with no lock held.
 #pragma once
 
 #include <map>

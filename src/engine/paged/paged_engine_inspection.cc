@@ -67,7 +67,7 @@ SnapshotExtent describe_extent(const Extent& extent, DeviceIndex device) {
   return described;
 }
 
-// Extents of a paused pool have no memory and are omitted.
+// Omits extents that have no memory because their pool is paused.
 void describe_pool(PagedPool& pool, DeviceIndex device, EngineSnapshot& snapshot) {
   pool.flush();
   for (const auto& view : pool.views) {

@@ -10,30 +10,30 @@
 namespace ashlar::paged {
 namespace {
 
-Status violated(std::string what) { return Status::device_fault("validate", 0, std::move(what)); }
+Status violation(std::string what) { return Status::device_fault("validate", 0, std::move(what)); }
 
 // Checks that blocks tile their view and that free neighbours are merged.
 Status check_blocks(const View& view) {
   size_t offset = 0;
   const PagedBlock* before = nullptr;
   for (const PagedBlock* block = view.first; block != nullptr; block = block->next) {
-    if (view.offset_of(*block) != offset) return violated(text("gap before ", block->address));
-    if (block->bytes == 0) return violated(text("empty block at ", block->address));
-    if (block->previous != before) return violated(text("wrong link at ", block->address));
+    if (view.offset_of(*block) != offset) return violation(text("gap before ", block->address));
+    if (block->bytes == 0) return violation(text("empty block at ", block->address));
+    if (block->previous != before) return violation(text("wrong link at ", block->address));
     if (block->arena != view.arena) {
-      return violated(text("the block at ", block->address, " is in the wrong arena"));
+      return violation(text("the block at ", block->address, " is in the wrong arena"));
     }
     const bool could_merge = before != nullptr && block->is_in_ranges() && before->is_in_ranges();
     if (could_merge && !view.arena->pool.options.no_split) {
-      return violated(text("free neighbours at ", block->address, " are not merged"));
+      return violation(text("free neighbours at ", block->address, " are not merged"));
     }
     offset += block->bytes;
     before = block;
   }
   if (before != view.last) {
-    return violated(text("wrong last block of the view at ", view.reserved.begin));
+    return violation(text("wrong last block of the view at ", view.reserved.begin));
   }
-  return offset == view.mapped_bytes ? Status() : violated("blocks do not tile their view");
+  return offset == view.mapped_bytes ? Status() : violation("blocks do not tile their view");
 }
 
 // Checks that slots tile their view and that the counts of attached and displaced extents are
@@ -44,16 +44,16 @@ Status check_slots(const View& view) {
   size_t displaced_count = 0;
   for (size_t i = 0; i < view.slots.size(); ++i) {
     const Slot& slot = view.slots[i];
-    if (slot.offset != end) return violated("slots do not tile their view");
+    if (slot.offset != end) return violation("slots do not tile their view");
     end = slot.end();
     const bool is_attached = slot.extent != nullptr && slot.extent->is_attached_to(view, i);
-    if (slot.has_displaced && !is_attached) return violated("a displaced extent is not attached");
+    if (slot.has_displaced && !is_attached) return violation("a displaced extent is not attached");
     attached_count += is_attached ? 1 : 0;
     displaced_count += slot.has_displaced ? 1 : 0;
   }
-  if (end != view.mapped_bytes) return violated("slots do not tile their view");
-  if (attached_count != view.attached_count) return violated("wrong count of attached extents");
-  if (displaced_count != view.displaced_count) return violated("wrong count of displaced extents");
+  if (end != view.mapped_bytes) return violation("slots do not tile their view");
+  if (attached_count != view.attached_count) return violation("wrong count of attached extents");
+  if (displaced_count != view.displaced_count) return violation("wrong count of displaced extents");
   return {};
 }
 
@@ -66,12 +66,12 @@ Status check_detached_blocks(const View& view) {
       const Slot& slot = view.slots[i];
       const bool is_attached = slot.extent != nullptr && slot.extent->is_attached_to(view, i);
       if (is_attached == block->is_detached()) {
-        return violated(text("the block at ", block->address, " does not match its extents"));
+        return violation(text("the block at ", block->address, " does not match its extents"));
       }
       if (!block->is_detached()) continue;
       const bool is_slot = slot.offset == begin && slot.bytes == block->bytes;
-      if (!is_slot) return violated("a detached block is not one slot");
-      if (slot.detached_block != block) return violated("a slot refers to a wrong block");
+      if (!is_slot) return violation("a detached block is not one slot");
+      if (slot.detached_block != block) return violation("a slot refers to a wrong block");
     }
   }
   return {};
@@ -85,22 +85,22 @@ Status check_mappings(const View& view) {
       return mapping.view == &view && mapping.slot == i;
     };
     if (slot.is_retired() && (slot.extent == nullptr || slot.extent->is_attached_to(view, i))) {
-      return violated(text("the mapping at ", view.at(slot.offset), " is retired and in use"));
+      return violation(text("the mapping at ", view.at(slot.offset), " is retired and in use"));
     }
     if (slot.is_unmap_announced && !slot.is_retired()) {
-      return violated("an announced mapping is not retired");
+      return violation("an announced mapping is not retired");
     }
-    if (view.packed_state(i) != view.packed[i]) return violated("a packed slot is out of date");
+    if (view.packed_state(i) != view.packed[i]) return violation("a packed slot is out of date");
     if (slot.extent == nullptr) continue;
     const auto& mappings = slot.extent->mappings;
     if (std::count_if(mappings.begin(), mappings.end(), is_here) != 1) {
-      return violated(text("an extent does not list its mapping at ", view.at(slot.offset)));
+      return violation(text("an extent does not list its mapping at ", view.at(slot.offset)));
     }
-    if (slot.bytes != slot.extent->bytes) return violated("an extent is mapped in part");
+    if (slot.bytes != slot.extent->bytes) return violation("an extent is mapped in part");
     if (slot.extent->attached_view != nullptr &&
         slot.extent->is_attached_to(view, i) !=
             view.arena->pool.idle.is_attached_to(slot.extent->number(), view)) {
-      return violated("the idle map has a wrong attached view");
+      return violation("the idle map has a wrong attached view");
     }
   }
   return {};
@@ -109,21 +109,21 @@ Status check_mappings(const View& view) {
 Status check_extent(const Extent& extent, const PagedPool& pool) {
   for (const Extent::Mapping& mapping : extent.mappings) {
     if (mapping.view->slots[mapping.slot].extent != &extent) {
-      return violated("a mapping of an extent is another extent's");
+      return violation("a mapping of an extent is another extent's");
     }
   }
   if (pool.options.never_remap && extent.mappings.size() > 1) {
-    return violated("an extent of a pool with never_remap is mapped twice");
+    return violation("an extent of a pool with never_remap is mapped twice");
   }
   if (pool.idle.is_attached(extent) != (extent.attached_view != nullptr)) {
-    return violated("the idle map has a wrong attached state");
+    return violation("the idle map has a wrong attached state");
   }
   if (extent.attached_view == nullptr) return {};
   if (extent.attached_view->slots[extent.attached_slot].extent != &extent) {
-    return violated("an extent is attached to another extent's slot");
+    return violation("an extent is attached to another extent's slot");
   }
   if (extent.arena != extent.attached_view->arena) {
-    return violated("an attached extent is in another arena than its view");
+    return violation("an attached extent is in another arena than its view");
   }
   return {};
 }
@@ -146,7 +146,7 @@ Status check_counters(const PagedPool& pool) {
     }
     const Counters& sum = sums[arena.get()];
     if (!(sum.total_allocated == counted.total_allocated) || !(sum.pending == counted.pending)) {
-      return violated(text("the counters of stream ", stream.value(), " are wrong"));
+      return violation(text("the counters of stream ", stream.value(), " are wrong"));
     }
   }
   return {};
@@ -192,9 +192,9 @@ Status PagedEngine::validate() const {
     for (const auto& view : pool->views) held_bytes += view->is_plain ? view->reserved.bytes : 0;
   }
   if (Status checked = validate_usage(); !checked.ok()) return checked;
-  if (held_bytes != extents_.held_bytes()) return violated("wrong held bytes");
+  if (held_bytes != extents_.held_bytes()) return violation("wrong held bytes");
   const auto reserved = static_cast<size_t>(peaks_.reserved_bytes());
-  return reserved == held_bytes ? Status() : violated("wrong reserved bytes");
+  return reserved == held_bytes ? Status() : violation("wrong reserved bytes");
 }
 
 // Checks the counts of mappings and addresses, but not their bounds, which are not invariants.
@@ -212,9 +212,9 @@ Status PagedEngine::validate_usage() const {
     }
     listed_count += count_listed(*pool);
   }
-  if (!(usage == views_.usage())) return violated("wrong count of mappings or addresses");
-  if (!(retired == views_.retired())) return violated("wrong count of retired mappings");
-  if (listed_count != retired.mappings) return violated("a retired mapping is in no retirement");
+  if (!(usage == views_.usage())) return violation("wrong count of mappings or addresses");
+  if (!(retired == views_.retired())) return violation("wrong count of retired mappings");
+  if (listed_count != retired.mappings) return violation("a retired mapping is in no retirement");
   return {};
 }
 

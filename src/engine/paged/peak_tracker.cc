@@ -73,7 +73,7 @@ void set_current(StatTriple& triple, bool is_small, int64_t value) {
   if (more < 0) triple.decrease(is_small, -more);
 }
 
-// How far a sum can rise before it reaches a new peak.
+// How far a sum can rise without exceeding its peak.
 int64_t headroom(const Stat& stat) { return stat.peak - stat.current; }
 
 PeakHeadroom headroom_of(const UsageStats& usage) {
@@ -103,7 +103,8 @@ struct HeadroomShares {
 };
 
 // If the headroom suffices for all requests, each arena gets its request and a share of the
-// remainder; half of the remainder goes to the requester. Otherwise the requester is served first.
+// remainder; half of the remainder goes to the requester, if any. Otherwise the requester is served
+// first.
 PeakHeadroom share_of(const PeakHeadroom& headroom, const PeakHeadroom& wanted,
                       const HeadroomShares& shares, bool is_requester) {
   const int64_t count = shares.count;

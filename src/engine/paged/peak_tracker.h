@@ -38,12 +38,13 @@ class PeakTracker {
   // Returns the arena of the stream, and creates it on first use.
   Arena& arena_of(PagedPool& pool, StreamId stream, BlockTable& addresses)
       ASHLAR_REQUIRES(engine_lock) ASHLAR_EXCLUDES(mutex_);
-  // Call when the pool is being destroyed. The counts of its arenas stay in the sums.
+  // Call when the pool is being destroyed. The counts of its arenas stay in the sums of the engine
+  // and of the streams.
   void remove_arenas(const PagedPool& pool) ASHLAR_REQUIRES(engine_lock) ASHLAR_EXCLUDES(mutex_);
 
   // Counts memory that was obtained from the device (positive) or returned to it (negative).
   void count_reserved(const Arena& arena, bool is_small, int64_t bytes) ASHLAR_EXCLUDES(mutex_);
-  // Counts the extent's memory for arena `to`. The memory stays reserved.
+  // Counts the extent's memory for arena `to` instead of the extent's arena. It stays reserved.
   void move_reserved(const Extent& extent, const Arena& to, bool is_small) ASHLAR_EXCLUDES(mutex_);
   // Adds `more`, which may be negative, to the number of plain segments.
   void count_segments(bool is_small, int64_t more) ASHLAR_EXCLUDES(mutex_);

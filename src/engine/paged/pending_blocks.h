@@ -2,8 +2,8 @@
 //
 // Blocks that were freed while other streams may still use them, and the schedule for polling these
 // streams. A poll queries an event of every such stream, and while the host runs ahead of the
-// device, none of these events is done. Therefore the interval between polls by hits doubles with
-// every unsuccessful poll. Misses always poll.
+// device, none of these events is done. Therefore the interval between polls by hits grows with
+// consecutive unsuccessful polls, up to a bound. Misses always poll.
 //
 // All functions need the engine's lock except where stated otherwise.
 #pragma once
@@ -46,7 +46,8 @@ class PendingBlocks {
   void make_free(PagedBlock* block) ASHLAR_REQUIRES(engine_lock);
   void make_free(const std::vector<Block*>& finished) ASHLAR_REQUIRES(engine_lock);
 
-  // On its own cache line, separate from the fields that every hit reads.
+  // Starts a new cache line: while blocks are pending, hits write it, and they read the fields of
+  // PagedEngine before this object.
   alignas(64) std::atomic<int> hits_before_poll_{0};
   std::atomic<bool> has_pending_{false};
   StreamMonitor& streams_;

@@ -81,7 +81,7 @@ Status PoolPauser::change(std::string_view tag, PoolTransition transition, Engin
   return changed;
 }
 
-// A failure before the first extent is dropped leaves the pools unchanged.
+// A failure before the first extent is unmapped leaves the pools unchanged.
 Status PoolPauser::pause(const Pools& pools, bool keeps_contents) {
   Pools running;
   for (PagedPool* pool : pools) {

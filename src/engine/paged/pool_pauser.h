@@ -3,7 +3,7 @@
 // Pauses and resumes pools by tag. A paused pool has no physical memory but keeps its addresses:
 // its views, slots and blocks stay; only the extents are dropped and created again. Extents and
 // slots record their progress, so that after a failure partway the next call, in either direction,
-// completes the transition.
+// continues from there.
 //
 // While a pool `is_paused`, nothing is allocated from it; while it `is_changing`, nothing is
 // released from it. Therefore waits, copies and observers can run without the lock. A backup is
@@ -50,7 +50,7 @@ class PoolPauser {
   // Pauses or resumes all pools with the tag. First waits for a transition in progress, and for
   // trims of these pools. `lock` is the held engine lock. kInvalidArgument: no pool has the tag, a
   // block is pinned, a stream is capturing, or the caller is a remap observer. kUnsupported: a pool
-  // consists of plain segments.
+  // consists of plain segments, or a block was allocated without caching.
   Status change(std::string_view tag, PoolTransition transition, EngineLock& lock)
       ASHLAR_REQUIRES(engine_lock);
 

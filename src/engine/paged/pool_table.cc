@@ -9,7 +9,7 @@
 
 namespace ashlar::paged {
 
-Status pool_is_paused(const PagedPool& pool) {
+Status pool_paused_error(const PagedPool& pool) {
   return Status::invalid_argument(
       text("the pool is paused: resume \"", pool.options.tag, "\" before allocating from it"));
 }

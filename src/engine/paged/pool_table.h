@@ -18,8 +18,8 @@
 
 namespace ashlar::paged {
 
-// Returns the error for an allocation from a paused pool.
-Status pool_is_paused(const PagedPool& pool);
+// Returns the error for an allocation from, or a restore of, a paused pool.
+Status pool_paused_error(const PagedPool& pool);
 
 class PoolTable {
  public:

@@ -22,7 +22,8 @@ class RequestTracer {
   // Calls the trackers. REQUIRES: no lock is held.
   void notify() { hooks_.notify(); }
 
-  // The call stack of the current request, for entries about extents and segments.
+  // The call stack of the current operation, for entries about extents, segments and completed
+  // frees.
   void set_stack(StackId stack) ASHLAR_REQUIRES(engine_lock) { stack_ = stack; }
   StackId stack() const ASHLAR_REQUIRES(engine_lock) { return stack_; }
 

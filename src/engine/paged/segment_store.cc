@@ -13,25 +13,25 @@ namespace ashlar::paged {
 // are user code.
 Result<Block*> SegmentStore::allocate(SlowRequest& request, size_t segment_bytes) {
   const std::shared_ptr<SegmentSource> source = request.pool->options.source;
-  Result<DeviceAddress> at = Status::out_of_memory("not requested yet");
+  Result<DeviceAddress> address = Status::out_of_memory("not requested yet");
   extents_.begin_growth(segment_bytes);
   {
     EngineUnlock unlocked(mutex_);
     const RelaxedCapture relaxed(config_.device);
     if (!relaxed.status().ok()) {
-      at = relaxed.status();
+      address = relaxed.status();
     } else {
-      at = source ? source->allocate(segment_bytes, request.request.stream)
-                  : config_.device.allocate(segment_bytes);
+      address = source ? source->allocate(segment_bytes, request.request.stream)
+                       : config_.device.allocate(segment_bytes);
     }
   }
   extents_.end_growth(segment_bytes);
   tracer_.set_stack(request.request.stack);
-  if (!at.ok()) return at.status();
+  if (!address.ok()) return address.status();
 
   Arena& arena = *request.arena;
   View& view = request.pool->add_view();
-  view.reserved = {*at, segment_bytes};
+  view.reserved = {*address, segment_bytes};
   view.mapped_bytes = segment_bytes;
   view.arena = &arena;
   view.is_small = request.is_small;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Plain segments: whole allocations of the device or of a pool's source. Used by pools that have a
-// source or are never split, by all pools of a device without virtual memory, and while caching is
-// off. A segment is a plain View without slots.
+// source or are never split, by all pools of a device that cannot map one extent at several
+// addresses, and while caching is off. A segment is a plain View without slots.
 //
-// All functions need the engine's lock, and release it while they call the device or a source.
+// All functions but destroy_returned need the engine's lock. They release it to call a source or to
+// allocate from the device.
 #pragma once
 
 #include "ashlar/options.h"
@@ -41,8 +42,8 @@ class SegmentStore {
   void return_to_sources() ASHLAR_REQUIRES(engine_lock);
   // Waits for other threads that are returning segments: until they finish, the memory is in use.
   void wait_for_sources() ASHLAR_REQUIRES(engine_lock);
-  // For the engine's destructor: frees a view's segment or queues it for its source, then returns
-  // the queued segments to their sources. Errors are ignored.
+  // For the engine's destructor: `destroy` frees a view's segment or queues it for its source, and
+  // `destroy_returned` returns the queued segments to their sources. Errors are ignored.
   void destroy(const View& view);
   void destroy_returned() { return_queue_.flush(config_.device); }
 

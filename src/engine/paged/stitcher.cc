@@ -38,7 +38,7 @@ constexpr double kUnlimitedRatio = 2;
 
 // The saved fraction is computed as if at least this much memory were held, so that small programs
 // get little credit. Halving or doubling it changes no recorded run by more than 0.2 %.
-constexpr double kMinCreditBase = double(kGiB);
+constexpr double kMinCreditBaseBytes = double(kGiB);
 
 // The fraction of the mapping time that is charged if the stream has queued work or waits for the
 // work of a lender, because the device stays busy in the meantime. With the full charge, a network
@@ -66,7 +66,7 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
   Arena& arena = *request.arena;
   arena.mark_stream_alive();
   std::set<const Arena*> lenders = find_lenders(request);
-  // Computed before the arenas are locked, because it reads sums over all arenas.
+  // Computed before the arenas are locked, because it takes PeakTracker's lock.
   request.is_over_budget = !can_afford_to_stitch(request);
   Plan plan;
   Placement placement;
@@ -109,7 +109,8 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
 std::set<const Arena*> Stitcher::find_lenders(const SlowRequest& request) {
   std::set<const Arena*> lenders = {request.arena};
   if (request.pool->options.never_remap) return lenders;
-  // Waiting for another stream requires an event, which would become part of the capture.
+  // During a capture, only the stream's own arena lends: waiting for another stream requires an
+  // event, which would become part of the capture.
   if (streams_.is_capturing(request.arena->stream)) return lenders;
   for (const auto& [stream, arena] : request.pool->arenas) {
     const bool is_waitable = (!arena->is_stream_destroyed || arena->quiescent_use_count) &&
@@ -134,7 +135,7 @@ bool Stitcher::can_afford_to_stitch(const SlowRequest& request) {
   const bool is_urgent = held > urgent_ratio(policy) * live;
   return request.pool->budget.can_spend(
       is_urgent ? StitchBudget::Urgency::kUrgent : StitchBudget::Urgency::kNormal,
-      static_cast<double>(over_budget_growth_bytes(request)) / std::max(held, kMinCreditBase),
+      static_cast<double>(over_budget_growth_bytes(request)) / std::max(held, kMinCreditBaseBytes),
       config_.clock.now_ns());
 }
 
@@ -147,7 +148,7 @@ size_t Stitcher::over_budget_growth_bytes(const SlowRequest& request) const {
 
 // REQUIRES: the locks of the pool's arenas.
 Plan Stitcher::make_plan(const SlowRequest& request, std::set<const Arena*>& lenders) {
-  // Destroyed streams lend only memory that was not used since the device was synchronized.
+  // Destroyed streams lend only memory that has not been used since the device was synchronized.
   for (const auto& [stream, arena] : request.pool->arenas) {
     if (!arena->is_stream_destroyed || arena->is_quiescent()) continue;
     arena->quiescent_use_count.reset();
@@ -213,7 +214,7 @@ Status Stitcher::complete(Placement& placement, size_t new_bytes, SlowRequest& r
 }
 
 // Makes later work of the borrower wait for the lenders' work so far. No event can be recorded on a
-// destroyed stream; its memory can be used only after the device was synchronized.
+// destroyed stream; its memory can be used only after the device has been synchronized.
 Status Stitcher::order_after(const std::set<Arena*>& lenders, const Arena& borrower) {
   for (Arena* lender : lenders) {
     Status ordered = streams_.record_order_event(lender->stream);
@@ -223,7 +224,8 @@ Status Stitcher::order_after(const std::set<Arena*>& lenders, const Arena& borro
       if (lender->quiescent_use_count) continue;  // it was quiescent when the memory was taken
       return Status::out_of_memory("the idle memory belongs to a destroyed stream");
     }
-    // A stream that waits for an event of a capture would join the capture.
+    // If the lender has begun to capture, the borrower must not wait for its event: that would make
+    // the borrower join the capture.
     if (ordered.ok() && streams_.is_capturing(lender->stream)) {
       return Status::out_of_memory("the idle memory belongs to a stream that began to capture");
     }
@@ -308,7 +310,7 @@ Block* Stitcher::allocate_at(const ExactRange& exact, DeferredError& error) {
   Placement placement{&view, nullptr, exact.range.begin - view.reserved.begin};
   {
     ArenaLocks arenas(pool);
-    // Another stream may have taken over the view since the checkpoint.
+    // If another stream has taken over the view since the checkpoint, takes it back.
     if (view.arena != &exact.arena && !view.is_plain && !view.has_active_block()) {
       mover_.move_view(view, exact.arena);
     }

@@ -7,7 +7,7 @@
 //   plan -> take (arenas locked) -> order streams -> map -> commit, or roll back
 //
 // Memory that another stream used last is borrowed: the borrower's stream waits for an event on the
-// lender's stream. The host never waits.
+// lender's stream. The host waits only if allocate_at cannot use events.
 //
 // All functions need the engine's lock.
 #pragma once

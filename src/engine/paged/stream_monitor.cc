@@ -11,7 +11,7 @@
 namespace ashlar::paged {
 
 Result<bool> StreamMonitor::query_idle(StreamId stream) {
-  // While captures are in progress, any stream may begin one at any time.
+  // While captures are in progress, any stream may begin one at any time, so no query is safe.
   if (capture_count() > 0) return Status::invalid_argument("a capture is in progress");
   const RelaxedCapture relaxed(device_);
   if (!relaxed.status().ok()) return relaxed.status();

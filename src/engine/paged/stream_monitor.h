@@ -33,7 +33,7 @@ class StreamMonitor {
   bool is_waitable(StreamId stream) const ASHLAR_REQUIRES(engine_lock) {
     return frees_.is_waitable({&device_, stream});
   }
-  // REQUIRES: waitable.
+  // REQUIRES: is_waitable(stream).
   Status wait_for(StreamId stream) const ASHLAR_REQUIRES(engine_lock) {
     return frees_.wait_for_stream({&device_, stream});
   }
@@ -41,7 +41,7 @@ class StreamMonitor {
   // Whether the stream has no work queued. kInvalidArgument: the query could invalidate a capture,
   // possibly one that was not announced to the engine, or the stream has been destroyed.
   Result<bool> query_idle(StreamId stream) ASHLAR_REQUIRES(engine_lock);
-  // Like query_idle, but returns false on errors, which are deferred.
+  // Like query_idle, but returns false on errors. Errors other than kInvalidArgument are deferred.
   bool is_idle(StreamId stream) ASHLAR_REQUIRES(engine_lock);
 
   // Records an event after the work queued so far. The caller returns the event with `recycle`.
@@ -58,7 +58,8 @@ class StreamMonitor {
   Status record_order_event(StreamId source) ASHLAR_REQUIRES(engine_lock);
   Status wait_for_order_event(StreamId waiter) ASHLAR_REQUIRES(engine_lock);
 
-  // Destroys all events, for the engine's destructor. Ignores errors.
+  // Destroys all events except those of pending frees, for the engine's destructor. Ignores errors.
+  // REQUIRES: all events have been recycled.
   void destroy_events() ASHLAR_REQUIRES(engine_lock);
 
  private:

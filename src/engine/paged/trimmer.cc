@@ -93,9 +93,9 @@ void Trimmer::query_progress(Arena& arena, Progress& progress) {
   arena.marker.reset();
 }
 
-// Detaches idle extents: first those that no queued work uses, then the others. Only a miss could
-// use a detached extent, and none runs while the engine is locked. REQUIRES: the locks of the
-// pool's arenas.
+// Detaches idle extents. If the trim must not wait, takes first those that no queued work uses.
+// Only a miss could use a detached extent, and none runs while the engine is locked. REQUIRES: the
+// locks of the pool's arenas.
 std::vector<Extent*> Trimmer::take_idle(PagedPool& pool, size_t wanted_bytes, TrimWait wait,
                                         const Progress& progress) {
   if (pool.options.never_remap && pool.has_active_block()) return {};

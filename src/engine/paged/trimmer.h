@@ -4,10 +4,10 @@
 //
 //   detach idle extents -> wait for, or query, the streams that used them -> announce -> release
 //
-// A trim that must not wait releases only memory of idle streams, but the streams of a busy program
-// may never be idle. Therefore it sets aside memory that may still be in use, and records an event
-// on the memory's stream. The next trim releases the memory if the event is done. Requests may
-// still use it in between.
+// A trim that must not wait releases memory of idle streams, but the streams of a busy program may
+// never be idle. Therefore it sets aside memory that may still be in use, and records an event on
+// the memory's stream. The next trim releases the memory if the event is done. Requests may still
+// use it in between.
 //
 // All functions need the engine's lock, and may release it to call observers and sources.
 #pragma once
@@ -44,9 +44,11 @@ class Trimmer {
         streams_(streams),
         error_(error) {}
 
-  // Releases all cached memory, or that of one pool. Waits for pending frees.
+  // Releases the cached memory of one pool, if PoolTable::trimmable_pools lists it, or of all such
+  // pools if `pool` is the default one. Waits for pending frees.
   Status trim(PoolId pool) ASHLAR_REQUIRES(engine_lock);
-  // Releases memory until at most the target is held, and returns the number of bytes released.
+  // Releases memory until at most the target is held, or as much as possible, and returns the
+  // number of bytes released.
   Result<size_t> trim_to(const TrimTarget& target) ASHLAR_REQUIRES(engine_lock);
 
  private:
@@ -65,8 +67,8 @@ class Trimmer {
     }
   };
 
-  // The functions below release about `wanted_bytes`, or as much as possible if there is less, and
-  // return the number of bytes released.
+  // The next three functions release about `wanted_bytes`, or as much as possible if there is less,
+  // and return the number of bytes released.
   size_t trim_pool(PoolId pool, size_t wanted_bytes, TrimWait wait) ASHLAR_REQUIRES(engine_lock);
   size_t release_extents(PagedPool& pool, size_t wanted_bytes, TrimWait wait)
       ASHLAR_REQUIRES(engine_lock);

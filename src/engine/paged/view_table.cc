@@ -14,16 +14,19 @@ namespace {
 
 // The limit on reserved addresses, as a multiple of the device's memory. The recorded runs use up
 // to 19; a 47-bit address space is more than 900 times the memory of an H200.
-constexpr size_t kMaxAddressSpace = 32;
+constexpr size_t kMaxAddressSpaceFactor = 32;
 
-// A stream's first view of large blocks reserves addresses for a quarter of the device's memory,
-// any other view for a sixteenth. Halving or doubling these changes no recorded run.
+// Unless addresses are scarce, a stream's first view of large blocks reserves addresses for at
+// least a quarter of the device's memory, any other view for a sixteenth. Halving or doubling these
+// changes no recorded run.
 constexpr size_t kFirstViewDivisor = 4;
 constexpr size_t kOtherViewDivisor = 16;
 
 }  // namespace
 
-size_t ViewTable::max_address_bytes() const { return kMaxAddressSpace * config_.capacity_bytes; }
+size_t ViewTable::max_address_bytes() const {
+  return kMaxAddressSpaceFactor * config_.capacity_bytes;
+}
 
 Result<View*> ViewTable::create(SlowRequest& request, size_t bytes) {
   const auto& views = request.pool->views;
@@ -38,16 +41,16 @@ Result<View*> ViewTable::create(SlowRequest& request, size_t bytes) {
   const size_t growable_bytes = round_up(std::max(room, 2 * bytes), granule);
   const bool is_scarce = usage_.address_bytes + growable_bytes > max_address_bytes();
   size_t reserved_bytes = is_scarce ? min_bytes : std::max(min_bytes, growable_bytes);
-  Result<DeviceAddress> at = config_.device.reserve(reserved_bytes);
-  if (!at.ok() && at.status().is_out_of_memory() && reserved_bytes > min_bytes) {
+  Result<DeviceAddress> address = config_.device.reserve(reserved_bytes);
+  if (!address.ok() && address.status().is_out_of_memory() && reserved_bytes > min_bytes) {
     reserved_bytes = min_bytes;
-    at = config_.device.reserve(reserved_bytes);
+    address = config_.device.reserve(reserved_bytes);
   }
-  request.lacks_mappings = !at.ok() && at.status().is_out_of_memory();
-  if (!at.ok()) return at.status();
+  request.lacks_mappings = !address.ok() && address.status().is_out_of_memory();
+  if (!address.ok()) return address.status();
   usage_.address_bytes += reserved_bytes;
   View& view = request.pool->add_view();
-  view.reserved = {*at, reserved_bytes};
+  view.reserved = {*address, reserved_bytes};
   view.arena = request.arena;
   view.is_small = request.is_small;
   view.granule_bytes = granule;
@@ -77,8 +80,9 @@ bool ViewTable::release(View& view) {
   return true;
 }
 
-// Idle memory is traced at the address where it was last used. Traces it at another address before
-// the view's addresses are freed, because other memory may then be mapped there.
+// The trace records an idle extent at the address where it was last used. Before the addresses of
+// `view` are freed and possibly reused, moves each such extent in the trace to another of its
+// mappings, or records an unmap if it has none.
 void ViewTable::trace_other_mappings(const View& view) {
   for (const auto& extent : view.arena->pool.extents) {
     if (extent->traced.bytes == 0 || !view.reserved.contains(extent->traced.begin)) continue;

@@ -4,7 +4,7 @@
 // access. Notifies remap observers, and counts mappings and addresses:
 //
 //   usage().mappings      == sum over extents of their mappings
-//   usage().address_bytes == sum over views of their reserved bytes
+//   usage().address_bytes == sum over views that are not plain of their reserved bytes
 //   retired().mappings    == number of retired slots
 //   retired().address_bytes == sum over retired views of their reserved bytes
 //
@@ -64,8 +64,8 @@ class ViewTable {
   // not accessible. REQUIRES: the view has reserved enough addresses.
   Result<PagedBlock*> map_at_end(View& view, const std::vector<Extent*>& extents,
                                  SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
-  // Permanently unmaps the extent from all of its slots. REQUIRES: detached, and its release is
-  // announced. Returns false on failure.
+  // Permanently unmaps the extent from all of its slots, or from some on failure, and returns
+  // whether it succeeded. REQUIRES: the extent is detached, and its release has been announced.
   bool unmap_all(Extent& extent) ASHLAR_REQUIRES(engine_lock);
   // `unmap_for_pause` unmaps the extent everywhere but keeps its slots; `map_again` maps it into
   // them again. Both may fail partway and be repeated.
@@ -82,7 +82,8 @@ class ViewTable {
   void retire_slot(View& view, size_t slot, uint64_t serial) ASHLAR_REQUIRES(engine_lock);
   void retire_view(View& view) ASHLAR_REQUIRES(engine_lock);
   void unretire_view(View& view) ASHLAR_REQUIRES(engine_lock);
-  // Unmaps a retired slot. If unmapping fails, the slot is no longer retired.
+  // Unmaps a retired slot. If its extent is being released, or if unmapping fails, the slot stays
+  // mapped but is no longer retired.
   void unmap_retired_slot(View& view, size_t slot) ASHLAR_REQUIRES(engine_lock);
 
   // Grants another device access to all mappings of the pool. On failure it may have access to some
@@ -94,7 +95,7 @@ class ViewTable {
   }
   bool is_accessor(DeviceIndex device) const ASHLAR_REQUIRES(engine_lock);
 
-  // Returns whether anything was mapped since the last call.
+  // Returns whether map_at_end has mapped anything since the last call.
   bool take_has_mapped() ASHLAR_REQUIRES(engine_lock) { return std::exchange(has_mapped_, false); }
 
  private:

@@ -91,7 +91,7 @@ PagedBlock* Arena::best_range(SubArena& sub, size_t bytes, double max_waste, siz
     const size_t begin = view.offset_of(*range);
     const auto rest = static_cast<int64_t>(range->bytes - bytes);
     --left;
-    // A lower bound of the cost: the block strands nothing but its own bytes.
+    // A lower bound of the cost, reached if the block touches no whole free extent.
     if (rest / 2 - static_cast<int64_t>(bytes) >= best_cost) {
       return is_enough() ? FreeRanges::Next::kNone : FreeRanges::Next::kNotLarger;
     }
@@ -165,15 +165,15 @@ void Arena::lower_levels(SubArena& sub, const Amount& freed) {
 
 bool Arena::rebalance_levels(SubArena& sub, const Amount& more) {
   SubArena& other = sub_arena(!sub.is_small);
-  const Amount others = other.counters.net();
-  Amount own = sub.counters.net();
-  own.add(more);
-  Amount together = own;
-  together.add(others);
-  if (!level_.allows(together) || !sub.size_level.allows(own)) return false;
+  const Amount other_net = other.counters.net();
+  Amount sub_net = sub.counters.net();
+  sub_net.add(more);
+  Amount together = sub_net;
+  together.add(other_net);
+  if (!level_.allows(together) || !sub.size_level.allows(sub_net)) return false;
   const PeakHeadroom half = level_.headroom_above(together).half();
-  sub.set_level(own, half);
-  other.set_level(others, half);
+  sub.set_level(sub_net, half);
+  other.set_level(other_net, half);
   return true;
 }
 
@@ -282,11 +282,11 @@ bool Arena::frees_displaced_extent(const PagedBlock& block, AddressRange freed) 
   const size_t begin = view.offset_of(block);
   const size_t freed_end = freed.end() - view.reserved.begin;
   size_t slot = view.slot_at(freed.begin - view.reserved.begin);
-  for (size_t at = view.slot_begin(slot); at < freed_end; ++slot) {
+  for (size_t slot_offset = view.slot_begin(slot); slot_offset < freed_end; ++slot) {
     const size_t next = view.slot_end(slot);
     if (next > begin + block.bytes) return false;
-    if (at >= begin && view.slots[slot].has_displaced) return true;
-    at = next;
+    if (slot_offset >= begin && view.slots[slot].has_displaced) return true;
+    slot_offset = next;
   }
   return false;
 }

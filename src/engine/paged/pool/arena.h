@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The free ranges of one stream in one pool, and the counters of allocations from them. Every
-// stream has its own arena, so threads that use different streams never contend.
+// stream has its own arena, so hits by threads that use different streams take different locks.
 //
 // All functions need the arena's lock unless stated otherwise. Locks of several arenas are taken in
 // the order of their serials, under the engine's lock or PeakTracker's (`ArenaLocks`).
@@ -58,10 +58,11 @@ class Arena {
   SubArena& sub_arena(bool is_small) { return sub_arenas[is_small ? 1 : 0]; }
   const SubArena& sub_arena(bool is_small) const { return sub_arenas[is_small ? 1 : 0]; }
 
-  // Removes a free block of `bytes`, or a small one that is at most an eighth larger, from its list
-  // and returns it. Returns null if there is none, if `return_queue` must be processed first, or if
-  // the best block would strand more than the fraction `max_waste` of `bytes` in partly used
-  // extents and no wasteful fit is left.
+  // Takes a free block of `bytes` off its list, splitting a larger one if necessary. The result is
+  // larger than `bytes` only if it is small, by at most an eighth, or if the pool has no_split.
+  // Returns null if there is none, if `return_queue` must be processed first, or if the best block
+  // would strand more than the fraction `max_waste` of `bytes` in partly used extents and no
+  // wasteful fit is left.
   PagedBlock* take(size_t bytes, double max_waste) {
     SubArena& sub = sub_arena(SizePolicy::is_small(bytes));
     PagedBlock* block = sub.quick.take(bytes);
@@ -148,8 +149,8 @@ class Arena {
   // stream.
   bool is_stream_destroyed = false;
   // Set while MissHandler::retry_with_destroyed_streams runs: `use_count` before it synchronized
-  // the device. If the count has changed since, the stream's id was reused, and new work may use
-  // the memory.
+  // the device. If the count has changed since, the stream's id may have been reused, and new work
+  // may use the memory.
   std::optional<int64_t> quiescent_use_count;
   bool is_lending = false;  // set by `find_idle`: the caller may use this arena's idle memory
   // The last event that a trim recorded on the stream, and the number of such events so far.

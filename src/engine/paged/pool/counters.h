@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocation counters of one arena. Sums over arenas are computed when statistics are read. Only
-// the peaks of these sums need more: each arena has a `PeakLevel`, and PeakTracker chooses the
-// levels so that no sum reaches a new peak while every arena stays at or below its level. A request
-// that would pass the level calls PeakTracker::update_peaks.
+// Allocation counters of the small or the large blocks of an arena. Sums over arenas are computed
+// when statistics are read. Only the peaks of these sums need more: arenas have `PeakLevel`s, and
+// PeakTracker chooses them so that no sum reaches a new peak while every arena stays at or below
+// its levels. A request that passes a level calls PeakTracker::update_peaks.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Determines the sizes of new extents. Few large extents are mapped quickly; many small ones waste
-// less memory when partly used. Extent sizes are a fraction of the held memory, which bounds both
-// the number of extents and the waste per extent. Immutable and thread safe.
+// less memory when partly used. Extents for large blocks, unless they are shareable, are a fraction
+// of the held memory, within fixed limits, which bounds both the number of extents and the waste
+// per extent. Immutable and thread safe.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +38,7 @@ class ExtentSizing {
   bool can_reuse(size_t extent_bytes, bool is_small) const;
   // New memory is created in multiples of this size.
   size_t growth_step_bytes(bool is_small) const;
-  // The maximum growth of a view for one request.
+  // The maximum growth of a view for one request that is within the stitch budget.
   size_t max_growth_bytes(size_t bytes, bool is_small) const;
   // How many bytes larger than the missing memory the last reused extent may be.
   static size_t max_overshoot_bytes(size_t bytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The merged free blocks of an arena, in lists by size. The sizes of one list differ by at most a
-// sixteenth, and a bitmap marks the lists that are not empty. Insert, erase and search take
-// constant time. Not thread safe: guarded by the arena's lock.
+// sixteenth, and a bitmap marks the lists that are not empty. Insert and erase take constant time,
+// as does each step of a search. Not thread safe: guarded by the arena's lock.
 #pragma once
 
 #include <array>

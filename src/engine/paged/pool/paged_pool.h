@@ -2,7 +2,7 @@
 //
 // The default pool or a private one: an isolated set of arenas, views and extents. Memory moves
 // between the arenas of a pool but never between pools. Guarded by the engine's lock, except that
-// the list of arenas grows under PeakTracker's lock as well.
+// `arenas` grows under PeakTracker's lock as well.
 #pragma once
 
 #include <algorithm>
@@ -34,8 +34,8 @@ class TypicalBlockSize {
   double sum_of_squares_ = 0;
 };
 
-// A private pool is destroyed once it is freeable (base/routes.h), has no memory, and no allocation
-// from it is in flight.
+// A trim destroys a private pool that is freeable (base/routes.h), has no memory, and has no
+// operation in flight.
 struct PagedPool {
   PagedPool(PoolId pool_id, PoolOptions pool_options, bool plain)
       : id(pool_id), options(std::move(pool_options)), is_plain(plain) {}
@@ -43,7 +43,7 @@ struct PagedPool {
   const PoolId id;
   const PoolOptions options;
   const bool is_plain;       // uses whole segments: has a source or no_split, or cannot map memory
-  bool is_paused = false;    // lacks some or all of its memory; allocations fail
+  bool is_paused = false;    // may lack some or all of its memory; allocations fail
   bool is_changing = false;  // being paused or resumed; the lock may be released meanwhile
   bool has_recorded_addresses = false;  // a graph or a checkpoint refers to its addresses
   int trim_count = 0;                   // trims in progress, which may have released the lock

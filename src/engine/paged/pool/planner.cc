@@ -29,7 +29,7 @@ constexpr int64_t kVisitsPerPlace = 4;
 // Exchange rate between driver time and memory: one millisecond for one MiB. Halving or doubling it
 // changes no recorded run; with 0, they reserve 0.1 % more
 // (docs/internals/experiments/paged_engine.md).
-constexpr double kBytesPerUs = double(kMiB) / 1000;
+constexpr double kByteCostPerDriverUs = double(kMiB) / 1000;
 
 }  // namespace
 
@@ -56,7 +56,7 @@ class Planner::BestPlace {
   explicit BestPlace(size_t wanted_bytes) : wanted_bytes_(wanted_bytes) {}
 
   const Plan& plan() const { return plan_; }
-  // Whether the place strands no more bytes than the request uses.
+  // Whether the place costs no more bytes than the request uses.
   bool is_good() const { return cost_ <= static_cast<int64_t>(wanted_bytes_); }
 
   // Whether a range with `idle_bytes`, and at most `beside_bytes` of free memory next to them,
@@ -188,7 +188,7 @@ Planner::UsableRange Planner::range_around(const View& view, size_t first, size_
   return range;
 }
 
-// Chooses the plan that takes the least new memory, then the fewest driver calls.
+// Chooses the plan with the lowest cost: its new memory plus its driver time, converted to bytes.
 Plan Planner::plan_growth(const PlanRequest& request) {
   const std::vector<Extent*> idle = reusable_extents(request);
   std::vector<size_t> reach = {0};  // bytes of the largest extent, of the two largest, ...
@@ -197,7 +197,7 @@ Plan Planner::plan_growth(const PlanRequest& request) {
   const auto min_cost = [&](size_t missing) {
     if (missing > reach.back()) return static_cast<double>(missing - reach.back());
     const auto enough = std::lower_bound(reach.begin(), reach.end(), missing);
-    return kMapUs * kBytesPerUs * static_cast<double>(enough - reach.begin());
+    return kMapUs * kByteCostPerDriverUs * static_cast<double>(enough - reach.begin());
   };
   Plan best = choose_pieces(request, nullptr, 0, idle);
   double best_cost = cost_of(request, best);
@@ -307,12 +307,12 @@ double Planner::cost_of(const PlanRequest& request, const Plan& plan) const {
   const auto created = static_cast<double>(sizing_.extent_count(request.growth(), plan.new_bytes));
   const double us =
       kMapUs * (static_cast<double>(plan.pieces.size()) + created) + kCreateUs * created;
-  return static_cast<double>(plan.new_bytes) + us * kBytesPerUs;
+  return static_cast<double>(plan.new_bytes) + us * kByteCostPerDriverUs;
 }
 
-// New memory that needs no particular place goes to the end of the largest view of its stream.
-// Memory obtained in small amounts is then contiguous, and once free it serves blocks of any size
-// without stitching.
+// New memory that needs no particular place goes to the end of the largest view of its stream that
+// has enough addresses left. Memory obtained in small amounts is then contiguous, and once free it
+// serves blocks of any size without stitching.
 void Planner::place_new_memory(const PlanRequest& request, Plan& plan) const {
   if (plan.view != nullptr || plan.new_bytes == 0) return;
   const size_t growth =

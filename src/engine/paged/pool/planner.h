@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Decides where a miss is placed: computes a plan from a request and the state of a pool. Makes no
-// driver calls and changes nothing but scratch fields (`IdleMap`'s scan, `Extent::planner_round`),
-// so it can be tested without a device. `Stitcher` carries the plan out.
+// driver calls and changes nothing but the pool's budget and scratch fields (the results of
+// `find_idle`, `Extent::planner_round`), so it can be tested without a device. `Stitcher` carries
+// the plan out.
 //
 // Plans in order of preference:
 //   1. in place: a range of a view whose memory is free in that view or idle. No driver call.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Recently freed blocks in free lists of one size each, since most programs soon request the same
-// size again. The blocks are merged with their neighbours only when a request finds no fitting
-// block here and, if it is small, no other free block either. Not thread safe: guarded by the
-// arena's lock.
+// size again. The blocks are merged with their neighbours when a request finds no fitting block
+// here and, if it is small, no other free block either; and before plans, trims, snapshots and
+// checkpoints. Not thread safe: guarded by the arena's lock.
 #pragma once
 
 #include <array>
@@ -22,9 +22,9 @@ class QuickLists {
   // is null if the list is empty. A caller that takes the block stores its successor in the
   // returned reference.
   PagedBlock*& head_for(size_t bytes) {
-    List& own = lists_[index_of(bytes)];
-    if (is_small(bytes)) return own.first != nullptr ? own.first : larger_for(bytes);
-    return own.bytes == SizeClasses::block_bytes(bytes) ? own.first : none_;
+    List& list = lists_[index_of(bytes)];
+    if (is_small(bytes)) return list.first != nullptr ? list.first : larger_for(bytes);
+    return list.bytes == SizeClasses::block_bytes(bytes) ? list.first : none_;
   }
   // Removes and returns a fitting block; null if there is none. The block keeps the state kQuick.
   PagedBlock* take(size_t bytes) {

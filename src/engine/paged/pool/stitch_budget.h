@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The time that a pool may spend on saving memory: driver time for stitching, and host time for
-// planning. Both are a fixed share of the elapsed time, so that saving memory slows a program down
-// by at most that share. Unspent time is kept, up to a bound. Requests that save much may spend
-// driver time in advance.
+// planning. Both are a fixed share of the elapsed time, larger while saving is urgent, which bounds
+// how much saving memory slows a program down. Unspent time is kept, up to a bound. Requests that
+// save much may spend driver time in advance.
 //
 // Planning also has a burst limit: a loop that only allocates and pauses now and then must not
 // spend the budget that accrued during a pause on one burst of allocations. Large requests are
@@ -12,8 +12,8 @@
 // Measurements behind the constants: docs/internals/experiments/paged_engine.md, sections "Budget",
 // "Ablation" and "Sensitivity of constants".
 //
-// Invariant: each balance stays within [-max debt, max balance]. Not thread safe: guarded by the
-// engine's lock.
+// Invariant: no balance exceeds its maximum, and balances of visits do not fall below their
+// minimum. Not thread safe: guarded by the engine's lock.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ inline constexpr double kCreateUs = 13;
 
 class StitchBudget {
  public:
-  // Saving is urgent if much more memory is held than the peak of live memory.
+  // Saving memory is urgent if the held memory far exceeds the peak of live memory.
   enum class Urgency { kNormal, kUrgent };
 
   void spend_driver_us(double us) {
@@ -50,7 +50,7 @@ class StitchBudget {
   bool can_spend(Urgency urgency, double saved_fraction, int64_t now_ns) {
     accrue(now_ns);
     const double min_burst = urgency == Urgency::kUrgent ? kMinUrgentBurstVisits : 0;
-    if (saved_fraction < kLargeFraction && burst_visits_ < min_burst) return false;
+    if (saved_fraction < kBurstExemptFraction && burst_visits_ < min_burst) return false;
     const Account& account = accounts_[static_cast<size_t>(urgency)];
     return account.visits > 0 && account.driver_us > -kCreditUs * saved_fraction;
   }
@@ -90,10 +90,10 @@ class StitchBudget {
   static constexpr double kMaxVisits = 100 * kVisitsPerMs;
   // Accrues in 4.3 s. Halving or doubling it changes no recorded run.
   static constexpr double kMaxDebtVisits = 32 * kVisitsPerMs;
-  // Requests above this fraction of the held memory are exempt from the burst limit; without the
+  // Requests from this fraction of the held memory on are exempt from the burst limit; without the
   // exemption, a step with many plans reserved a tenth to a third more memory. Greater than the
   // 1/64 by which an over-budget request grows the pool (Stitcher::over_budget_growth_bytes).
-  static constexpr double kLargeFraction = 1.0 / 50;
+  static constexpr double kBurstExemptFraction = 1.0 / 50;
 
   struct Account {
     double driver_us = kInitialDriverUs;

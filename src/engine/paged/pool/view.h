@@ -7,7 +7,7 @@
 //   PagedBlock   a piece of a view: allocated, free, or detached (`kUnmapped`)
 //
 // An extent may be mapped in many views but is attached to at most one. Only the attached view
-// hands out the extent's memory. The other mappings cost nothing and are kept for reuse.
+// hands out the extent's memory. The other mappings take no memory and are kept for reuse.
 //
 // Invariants:
 //   sum of block bytes of a view == mapped_bytes, in address order, without gaps
@@ -35,7 +35,7 @@ struct View;
 // A copy of an extent's contents in pinned host memory, made when its pool is paused.
 struct HostBackup {
   void* memory = nullptr;
-  AddressRange range{};  // the device memory that is copied: the part that blocks use
+  AddressRange range{};  // the copied part: from the first to the last allocated byte
 };
 
 struct Extent {
@@ -92,8 +92,8 @@ static_assert(sizeof(PagedBlock) == 128);
 struct Slot {
   size_t offset = 0;
   size_t bytes = 0;
-  Extent* extent = nullptr;         // null: the extent has been released
-  bool is_mapped = true;            // false only while the pool is paused or being resumed
+  Extent* extent = nullptr;         // null: the mapping has been removed
+  bool is_mapped = true;            // false only while the pool is paused or changing
   bool is_accessible = true;        // false: some accessors lack access, so it must not be used
   bool is_unmap_announced = false;  // retired, and the unmapping is queued for observers
   uint64_t retirement = 0;          // serial of its retirement; 0: not retired
@@ -117,7 +117,7 @@ void grow_capacity(std::vector<Each>& list, size_t count) {
 // caches hold the program's own data, so the number of cache lines touched determines the cost of a
 // plan.
 struct PackedSlot {
-  uint32_t extent : 31 = 0;    // number in `IdleMap`; 0: released
+  uint32_t extent : 31 = 0;    // number in `IdleMap`; 0: none
   uint32_t is_usable : 1 = 0;  // mapped, accessible and not retired
   uint32_t end = 0;  // in granules of the device; constant: hits read it without the engine's lock
 
