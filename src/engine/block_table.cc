@@ -39,7 +39,7 @@ void BlockTable::insert_slow(Block* block) {
 }
 
 void BlockTable::remove_slow(Block* block) {
-  auto* entry = const_cast<Entry*>(entry_of(block->address));
+  auto* entry = const_cast<Entry*>(find_entry(block->address));
   ASHLAR_DCHECK(entry != nullptr);
   block->in_block_table = false;
   entry->block.store(nullptr, std::memory_order_relaxed);

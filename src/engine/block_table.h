@@ -32,7 +32,7 @@ class BlockTable {
   }
   // Returns the block that starts at `address`, whether allocated or not; null if there is none.
   Block* find(DeviceAddress address) const {
-    const Entry* entry = entry_of(address);
+    const Entry* entry = find_entry(address);
     return entry == nullptr ? nullptr : entry->block.load(std::memory_order_acquire);
   }
   // Removes a block if it is present. REQUIRES: no concurrent insert or remove of this block.
@@ -64,7 +64,7 @@ class BlockTable {
   static uint64_t first_hash(uint64_t key) { return hash_mix(key); }
   static uint64_t second_hash(uint64_t key) { return (key ^ key >> 21) * 0xD1B54A32D192ED03; }
 
-  const Entry* entry_of(DeviceAddress address) const {
+  const Entry* find_entry(DeviceAddress address) const {
     const uint64_t key = address.value();
     const Table* table = newest_.load(std::memory_order_acquire);
     for (; table != nullptr; table = table->older) {

@@ -58,7 +58,8 @@ class PendingFrees {
   // REQUIRES: is_waitable(use). kDeviceFault: the stream has been destroyed meanwhile; retry after
   // the capture.
   Status wait_for_stream(const DeviceStream& use) const;
-  // Empties the cache of graph ancestors. Call when a routing ends, as its capture usually has.
+  // Empties the cache of graph ancestors. Called when a routing ends, because usually its capture
+  // has ended too.
   void clear_graph_cache() { ancestors_.clear(); }
 
  private:

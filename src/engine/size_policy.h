@@ -14,8 +14,8 @@ inline constexpr size_t kMinBlockBytes = 512;                // block_bytes() is
 inline constexpr size_t kSmallLimitBytes = size_t{1} << 20;  // larger blocks use the large pool
 // The size of plain segments in the small pool, and of granules in its expandable segments.
 inline constexpr size_t kSmallSegmentBytes = size_t{2} << 20;
-inline constexpr size_t kOwnSegmentBytes = size_t{10}
-                                           << 20;  // larger blocks get segments of their size
+// From this size on, the segment for a block is as large as the block, rounded up.
+inline constexpr size_t kOwnSegmentBytes = size_t{10} << 20;
 inline constexpr size_t kSegmentRoundingBytes = size_t{2} << 20;
 inline constexpr size_t kRequestLimitBytes = size_t{1} << 60;  // requests of this size or more fail
 

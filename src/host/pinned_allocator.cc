@@ -77,7 +77,7 @@ PinnedAllocator::~PinnedAllocator() {
 Result<PinnedBlock*> PinnedAllocator::allocate(size_t bytes, StreamId stream) {
   if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B of pinned memory");
   if (bytes >= PinnedSizes::kRequestLimitBytes) {
-    return out_of_memory(bytes, Status::out_of_memory("no host has an exabyte"));
+    return report_oom(bytes, Status::out_of_memory("no host has an exabyte"));
   }
   PinnedPool* pool = nullptr;
   {
@@ -116,7 +116,7 @@ Result<PinnedBlock*> PinnedAllocator::grow(PinnedPool& pool, size_t bytes) {
     memory = obtain(bytes);
   }
   if (!memory.ok() && memory.status().is_out_of_memory()) {
-    return out_of_memory(bytes, memory.status());
+    return report_oom(bytes, memory.status());
   }
   if (!memory.ok()) return memory.status();
   MutexLock lock(mutex_);
@@ -162,7 +162,7 @@ PinnedBlock* PinnedAllocator::hand_out(PinnedBlock* block, size_t bytes) {
   return block;
 }
 
-Status PinnedAllocator::out_of_memory(size_t bytes, const Status& why) {
+Status PinnedAllocator::report_oom(size_t bytes, const Status& why) {
   MutexLock lock(mutex_);
   ++stats_.ooms;
   const auto size = [](const Stat& stat) {

@@ -70,7 +70,7 @@ class PinnedAllocator {
   Result<bool> record_stream(PinnedBlock* block, const DeviceStream& use);
   // `memory` may point anywhere into a block.
   Result<bool> record_stream(const void* memory, const DeviceStream& use);
-  // Declares that the capture's graph will not be launched again: it was destroyed or never
+  // Declares that the capture's graph will not be launched again: it has been destroyed or never
   // instantiated. Launches already queued may still run on `launched_on`. Captures that used no
   // block of this allocator are ignored. Blocks of captures that are never released are kept;
   // HostStats::graph_blocks counts them.
@@ -105,7 +105,7 @@ class PinnedAllocator {
   Result<PinnedMemory> obtain(size_t bytes) ASHLAR_EXCLUDES(mutex_);
   PinnedBlock* create_block(PinnedPool& pool, const PinnedMemory& memory) ASHLAR_REQUIRES(mutex_);
   PinnedBlock* hand_out(PinnedBlock* block, size_t bytes) ASHLAR_REQUIRES(mutex_);
-  Status out_of_memory(size_t bytes, const Status& why) ASHLAR_EXCLUDES(mutex_);
+  Status report_oom(size_t bytes, const Status& why) ASHLAR_EXCLUDES(mutex_);
   // Returns the block that contains the address; null if there is none.
   PinnedBlock* find(const void* memory) const ASHLAR_REQUIRES(mutex_);
 

@@ -16,7 +16,7 @@ PinnedBlock* PinnedCache::take(const PinnedFit& fit) {
   const size_t last = sizes_.class_of(fit.max_bytes);
   for (size_t index = sizes_.class_of(fit.block_bytes); index <= last; ++index) {
     FreeList& blocks = classes_[index];
-    const auto best = best_of(blocks, fit);
+    const auto best = find_best(blocks, fit);
     if (best == blocks.end()) continue;
     PinnedBlock* block = *best;
     blocks.erase(best);
@@ -27,7 +27,7 @@ PinnedBlock* PinnedCache::take(const PinnedFit& fit) {
 
 // Sizes within a class differ only if requests were not rounded. Usually the last block fits
 // exactly and ends the search.
-PinnedCache::FreeList::iterator PinnedCache::best_of(FreeList& blocks, const PinnedFit& fit) {
+PinnedCache::FreeList::iterator PinnedCache::find_best(FreeList& blocks, const PinnedFit& fit) {
   auto best = blocks.end();
   for (auto it = blocks.end(); it != blocks.begin();) {
     --it;

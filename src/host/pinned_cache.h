@@ -31,7 +31,7 @@ class PinnedCache {
   using FreeList = std::vector<PinnedBlock*>;  // in order of insertion
 
   // Returns the best fit in one class; the end iterator if no block fits.
-  static FreeList::iterator best_of(FreeList& blocks, const PinnedFit& fit);
+  static FreeList::iterator find_best(FreeList& blocks, const PinnedFit& fit);
 
   const PinnedSizes& sizes_;
   std::vector<FreeList> classes_;

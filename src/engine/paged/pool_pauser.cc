@@ -128,8 +128,9 @@ Status PoolPauser::check_pausable(const PagedPool& pool) {
   return {};
 }
 
-// Returns the streams that last used the pools' memory, and those declared by record_stream.
-std::vector<DeviceStream> PoolPauser::uses_of(const Pools& pools) {
+// Returns the streams that last used the pools' extents, and those that record_stream declared for
+// blocks in use.
+std::vector<DeviceStream> PoolPauser::find_using_streams(const Pools& pools) {
   std::vector<DeviceStream> uses;
   const auto add = [&](const DeviceStream& use) {
     if (std::find(uses.begin(), uses.end(), use) == uses.end()) uses.push_back(use);
@@ -148,7 +149,7 @@ std::vector<DeviceStream> PoolPauser::uses_of(const Pools& pools) {
 }
 
 Status PoolPauser::wait_for_users(const Pools& pools) {
-  const std::vector<DeviceStream> uses = uses_of(pools);
+  const std::vector<DeviceStream> uses = find_using_streams(pools);
   bool is_any_destroyed = false;
   for (const DeviceStream& use : uses) {
     if (!streams_.frees().is_waitable(use)) {  // a capture may begin during an earlier wait
@@ -163,7 +164,7 @@ Status PoolPauser::wait_for_users(const Pools& pools) {
     is_any_destroyed = is_any_destroyed || !waited.ok();
   }
   // A destroyed stream can only be waited for by synchronizing its whole device, which would
-  // invalidate a capture. No capture begins while the lock is held.
+  // invalidate a capture. None is announced while the lock is held (capture_began).
   for (size_t i = 0; is_any_destroyed && i < uses.size(); ++i) {
     if (Status waited = streams_.frees().wait_for_stream(uses[i]); !waited.ok()) return waited;
   }

@@ -60,7 +60,7 @@ class PoolPauser {
   Status pause(const Pools& pools, bool keeps_contents) ASHLAR_REQUIRES(engine_lock);
   static Status check_pausable(const PagedPool& pool);
   Status wait_for_users(const Pools& pools) ASHLAR_REQUIRES(engine_lock);
-  std::vector<DeviceStream> uses_of(const Pools& pools) ASHLAR_REQUIRES(engine_lock);
+  std::vector<DeviceStream> find_using_streams(const Pools& pools) ASHLAR_REQUIRES(engine_lock);
   Status back_up(const Pools& pools) ASHLAR_REQUIRES(engine_lock);
   Status drop_extents(const Pools& pools) ASHLAR_REQUIRES(engine_lock);
 

@@ -93,7 +93,7 @@ class Arena {
 
   // Returns the number of allocations and frees since the totals were reset.
   int64_t use_count() const;
-  // Whether the device was synchronized after the last use. Meaningful for destroyed streams.
+  // Whether the device has been synchronized since the last use. Meaningful for destroyed streams.
   bool is_quiescent() const { return quiescent_use_count == use_count(); }
   void mark_stream_alive() {
     is_stream_destroyed = false;

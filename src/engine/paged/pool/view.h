@@ -176,7 +176,7 @@ struct alignas(64) View {
   size_t slot_begin(size_t slot) const { return slot == 0 ? 0 : slot_end(slot - 1); }
   size_t slot_end(size_t slot) const { return packed[slot].end * granule_bytes; }
   // Returns the slot that contains `offset`. Few slots are smaller than a unit, so the loop is
-  // short. REQUIRES: offset < mapped_bytes, not plain.
+  // short. REQUIRES: offset < mapped_bytes, and the view is not plain.
   size_t slot_at(size_t offset) const {
     size_t slot = slot_of_unit[offset >> kUnitBits];
     while (slot_end(slot) <= offset) ++slot;
