@@ -29,10 +29,10 @@ struct Block {
   bool in_block_table = false;  // in Engine::addresses()
   uint32_t pin_count = 0;       // while positive, a freed block stays pending
   uint32_t event_count = 0;     // pending blocks only: events that must complete first
-  StackId stack{};              // call stack of the allocation; active blocks only
+  StackId stack{};              // call stack of the allocation; valid while active
   DeviceAddress address;
   size_t bytes = 0;
-  size_t requested_bytes = 0;  // as passed to allocate; 0 unless active
+  size_t requested_bytes = 0;  // as passed to allocate; valid while active
   StreamId stream;
   std::vector<DeviceStream> uses;  // other streams, declared by record_stream
 
