@@ -21,8 +21,11 @@ struct ClientResponse {
 
 struct ClientLimits {
   uint64_t max_body_bytes = uint64_t{16} << 20;
-  std::chrono::milliseconds timeout{10'000};        // for the head, and for each read of the body
-  std::chrono::milliseconds total_timeout{60'000};  // for the whole response
+  // Applies to each write, to the first byte of the response, to the rest of its head, and to each
+  // read of its body.
+  std::chrono::milliseconds timeout{10'000};
+  // From the start of the request to the end of the response. Checked while the body is read.
+  std::chrono::milliseconds total_timeout{60'000};
 };
 
 class Client {
@@ -32,9 +35,9 @@ class Client {
   explicit Client(UniqueFd socket, int stop_fd = -1) : connection_(std::move(socket), stop_fd) {}
 
   // Sends GET `target`, such as "/stats", and returns the response. May be called repeatedly.
-  // kTimeout: no response in time. kDeviceFault: the server closed the connection, or the request
-  // was cancelled. kFormat: not an HTTP response, or larger than the limits allow. Reconnect after
-  // a failure.
+  // kTimeout: no response in time. kDeviceFault: the connection failed or was closed, or the
+  // request was cancelled. kFormat: not an HTTP response, or larger than the limits allow.
+  // Reconnect after a failure.
   Result<ClientResponse> get(std::string_view target, const ClientLimits& limits = {});
 
  private:

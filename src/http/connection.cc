@@ -94,7 +94,7 @@ Result<std::optional<std::string>> Connection::read_head(Time first_byte_deadlin
     if (*got == 0 && head.empty()) return std::optional<std::string>();
     if (*got == 0) return connection_error("recv", ECONNRESET);
     // The rest of the head has one deadline, so that a client that sends it byte by byte cannot
-    // occupy a thread.
+    // occupy a thread indefinitely.
     if (head.empty()) deadline = steady_clock::now() + head_timeout;
     head.append(buffer.data(), *got);
   }

@@ -19,7 +19,7 @@ class Connection {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // All operations are cancelled when `stop_fd` becomes readable.
+  // Waits are cancelled when `stop_fd` becomes readable; -1: never.
   Connection(UniqueFd socket, int stop_fd) : socket_(std::move(socket)), stop_fd_(stop_fd) {}
 
   // The socket, for peer credentials; -1 after `close`.
@@ -28,9 +28,11 @@ class Connection {
   void close();
 
   // Reads at most into.size() bytes and returns their number; 0 at the end of the stream. kTimeout:
-  // nothing arrived before the deadline. kDeviceFault: the connection failed, or was cancelled.
+  // nothing arrived before the deadline. kDeviceFault: the connection failed, or the wait was
+  // cancelled.
   Result<size_t> read_some(std::span<char> into, Time deadline);
-  // Writes all bytes. kTimeout: the peer accepted no more bytes for `timeout`.
+  // Writes all bytes. kTimeout: the peer accepted no more bytes for `timeout`. kDeviceFault: as for
+  // read_some.
   Status write_all(std::string_view bytes, std::chrono::milliseconds timeout);
 
   // Reads up to and including an empty line; later reads continue after it. Empty if the peer sent
@@ -60,7 +62,7 @@ class RequestBody final : public ByteSource {
     uint64_t bytes = 0;
     bool expects_continue = false;  // the client waits for "100 Continue" before it sends the body
   };
-  // `connection` outlives the body. `timeout` applies to each read.
+  // `connection` outlives the body. `timeout` applies to each read and to "100 Continue".
   RequestBody(Connection& connection, Expected expected, std::chrono::milliseconds timeout)
       : connection_(connection), expected_(expected), timeout_(timeout) {}
 

@@ -25,7 +25,7 @@ Status listen_error(std::string_view call, std::string_view what) {
 }
 
 template <typename Number>
-std::optional<Number> number_in(std::string_view text, int base) {
+std::optional<Number> parse_number(std::string_view text, int base) {
   Number value = 0;
   const char* end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, value, base);
@@ -45,9 +45,9 @@ std::string_view take_word(std::string_view& line) {
 // the address is 127.0.0.1.
 std::optional<uint16_t> loopback_port(std::string_view address_and_port) {
   const size_t colon = std::min(address_and_port.find(':'), address_and_port.size());
-  const auto address = number_in<uint32_t>(address_and_port.substr(0, colon), 16);
+  const auto address = parse_number<uint32_t>(address_and_port.substr(0, colon), 16);
   if (colon == address_and_port.size() || address != htonl(INADDR_LOOPBACK)) return std::nullopt;
-  return number_in<uint16_t>(address_and_port.substr(colon + 1), 16);
+  return parse_number<uint16_t>(address_and_port.substr(colon + 1), 16);
 }
 
 std::optional<uint16_t> port_of(int socket_fd, decltype(&::getsockname) get_address) {
@@ -104,8 +104,8 @@ bool is_local_peer_own_user(int socket_fd) {
 // A line is "  1: 0100007F:A1B2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000 0
 // 4711 ...": number, local and remote end, state, queues, timer, retransmissions, user, timeout,
 // inode. A socket without a process has inode 0 and user 0, which must not be mistaken for root.
-// Such sockets are in TIME_WAIT (06), NEW_SYN_RECV (0C) and other states of a closed end. A socket
-// that is shut down for writing still has its process.
+// Examples are sockets in TIME_WAIT (06) or NEW_SYN_RECV (0C), and sockets that their process has
+// closed. A socket that is only shut down for writing still has its process.
 std::optional<uid_t> peer_user_in(std::string_view lines, const LoopbackPorts& ports) {
   constexpr int kWordsBeforeUser = 4;
   while (!lines.empty()) {
@@ -115,9 +115,9 @@ std::optional<uid_t> peer_user_in(std::string_view lines, const LoopbackPorts& p
     const bool is_to_us = loopback_port(take_word(line)) == ports.own;
     if (!is_from_peer || !is_to_us) continue;
     for (int i = 0; i < kWordsBeforeUser; ++i) take_word(line);
-    const std::optional<uid_t> user = number_in<uid_t>(take_word(line), 10);
+    const std::optional<uid_t> user = parse_number<uid_t>(take_word(line), 10);
     take_word(line);
-    if (number_in<uint64_t>(take_word(line), 10).value_or(0) != 0) return user;
+    if (parse_number<uint64_t>(take_word(line), 10).value_or(0) != 0) return user;
   }
   return std::nullopt;
 }

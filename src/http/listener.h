@@ -23,12 +23,12 @@ struct Listener {
 // Listens on 127.0.0.1. Port 0: the system chooses. kDeviceFault: the port is in use, or a system
 // call failed.
 Result<Listener> listen_loopback(uint16_t port);
-// Listens on a Unix socket with an abstract name, which leaves nothing in the file system. Fails
-// like listen_loopback.
+// Listens on a Unix socket with an abstract name, which leaves nothing in the file system.
+// kDeviceFault: the name is in use, or a system call failed.
 Result<Listener> listen_local(std::string_view name);
 
 // Returns whether the peer on a Unix socket runs as our user, or as root, which can read our memory
-// anyway.
+// anyway; false if unknown.
 bool is_local_peer_own_user(int socket_fd);
 
 // Both ports of a connection over 127.0.0.1.

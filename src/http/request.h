@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Parses the head of an HTTP/1.1 request: the request line and header fields up to the empty line.
-// Strict: rejects anything that a browser, curl or Prometheus would not send. Does not decode paths
-// and queries. Pure functions.
+// Strict: rejects malformed heads, and features that the servers do not need, such as chunked
+// bodies. Parsing does not decode paths and queries. Pure functions.
 #pragma once
 
 #include <cstddef>

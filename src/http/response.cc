@@ -61,7 +61,7 @@ std::string escape_json(std::string_view plain) {
 }
 
 // Parses the status code of a line such as "HTTP/1.1 404 Not Found".
-std::optional<int> code_in(std::string_view line) {
+std::optional<int> parse_status_code(std::string_view line) {
   constexpr std::string_view kVersion = "HTTP/1.1 ";
   if (!line.starts_with(kVersion)) return std::nullopt;
   line.remove_prefix(kVersion.size());
@@ -95,7 +95,7 @@ std::optional<ResponseHead> parse_response_head(std::string_view bytes) {
   if (!bytes.ends_with(kHeadEnd) || bytes.size() > kMaxHeadBytes) return std::nullopt;
   bytes.remove_suffix(kLineEnd.size());
   ResponseHead head;
-  const std::optional<int> code = code_in(take_line(bytes, kLineEnd));
+  const std::optional<int> code = parse_status_code(take_line(bytes, kLineEnd));
   if (!code) return std::nullopt;
   head.code = *code;
   std::optional<uint64_t> body_bytes;

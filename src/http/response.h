@@ -17,8 +17,9 @@ struct Response {
   std::string_view type = "application/json";  // refers to a string literal
   std::string body{};
   std::string location{};  // target of a 303 redirect; empty if none
-  // An object of the handler that is destroyed when the response has been sent or abandoned.
-  // Shared, because responses can be copied; the last copy destroys it.
+  // An object of the handler that is destroyed when only the last bytes of the response remain to
+  // be sent (Server::send_body), or when the response is abandoned. Shared, because responses can
+  // be copied; the last copy destroys it.
   std::shared_ptr<const void> keep_until_sent{};
 };
 
@@ -26,7 +27,7 @@ struct Response {
 Response error_response(int code, std::string_view why);
 
 // Formats the status line and header fields. They forbid caching, and allow pages only resources of
-// this server, inline scripts and styles, and images generated in the page.
+// this server, inline scripts and styles, and blob or data URLs for images, fonts and workers.
 std::string format_head(const Response& response, bool keeps_alive);
 
 struct ResponseHead {

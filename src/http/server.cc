@@ -130,7 +130,8 @@ void Server::listen() {
     if (polled[1].revents != 0) return;
     UniqueFd socket(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) {
-      // Out of descriptors or memory: wait until a connection ends.
+      // Probably out of descriptors or memory: tries again after 100 ms, when a connection may have
+      // ended.
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) ::poll(&polled[1], 1, 100);
       continue;
     }
@@ -212,7 +213,7 @@ void Server::serve_connection(ClientConnection& client) noexcept {
   client.is_finished = true;
 }
 
-// Only authenticated clients may send further requests, within the idle timeout.
+// Only authenticated clients may send further requests, each within the idle timeout.
 void Server::serve_requests(ClientConnection& client) {
   bool has_more = serve_next(client, options_.limits.timeout);
   while (has_more) has_more = serve_next(client, options_.limits.idle_timeout);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A small HTTP/1.1 server for this machine only. Listens on 127.0.0.1 and serves clients that
-// present its token, or on a Unix socket and serves processes of the same user. All waits have
-// timeouts. The handler decides what to serve; no path maps to the file system. One thread per
-// connection. Thread safe.
+// present its token, or on a Unix socket and serves processes of the same user or of root. All
+// reads and writes have timeouts. The handler decides what to serve; no path maps to the file
+// system. One thread per connection. Thread safe.
 #pragma once
 
 #include <sys/types.h>
@@ -36,15 +36,16 @@ struct Request {
   std::string_view query{};  // not decoded
 };
 
+// All functions are called concurrently by the connections' threads.
 class Handler {
  public:
   virtual ~Handler() = default;
 
-  // Called concurrently by several threads.
+  // Handles a GET request.
   virtual Response handle(const Request& request) = 0;
   // Returns the size of the largest body accepted for the request; 0 if POST is not allowed.
   virtual uint64_t max_body_bytes(const Request& request) const = 0;
-  // Handles a request with a body. Need not read the whole body.
+  // Handles a POST request. Need not read the whole body.
   virtual Response handle(const Request& request, std::unique_ptr<ByteSource> body) = 0;
 };
 
@@ -52,7 +53,9 @@ struct ServerLimits {
   // When this many clients are connected, a new connection is rejected unless an unauthenticated
   // one can be closed for it.
   size_t max_connections = 32;
-  std::chrono::milliseconds timeout{10'000};       // for a head, and for each read of a body
+  // Applies to the first byte of the first request, to the rest of each head, to each read of a body,
+  // and to each write.
+  std::chrono::milliseconds timeout{10'000};
   std::chrono::milliseconds idle_timeout{60'000};  // between requests from an authenticated client
 };
 
@@ -67,7 +70,8 @@ struct ServerOptions {
 
 class Server {
  public:
-  // `handler` outlives the server. kDeviceFault: the port is in use, or a system call failed.
+  // `handler` outlives the server. kDeviceFault: the port or name is in use, or a system call
+  // failed.
   static Result<std::unique_ptr<Server>> start(Handler& handler, ServerOptions options);
   // Closes all connections and waits for handlers in progress. In a forked child, which has none of
   // the threads, leaves the parent's state untouched.
@@ -108,7 +112,7 @@ class Server {
   struct ClientConnection {
     ClientConnection(UniqueFd socket, int stop_fd) : connection(std::move(socket), stop_fd) {}
 
-    Connection connection;  // used by `thread` only; the listening thread may shut it down
+    Connection connection;  // used by `thread`; the listening thread may shut its socket down
     std::thread thread{};
     // Guarded by Threads::mutex.
     bool is_authenticated = false;  // the client presented the token, or needs none
@@ -127,8 +131,8 @@ class Server {
   // --- run on the listening thread
 
   void listen();
-  // Starts a thread for the connection, or rejects it. Throws std::bad_alloc if the host is out of
-  // memory; the connection is then dropped.
+  // Starts a thread for the connection, or rejects it. Drops the connection if no thread can be
+  // started. Throws std::bad_alloc if the host is out of memory, and drops the connection too.
   void accept_connection(UniqueFd socket);
   void reject(const UniqueFd& socket, const Response& response);
   void join_finished();
@@ -141,7 +145,7 @@ class Server {
   void serve_requests(ClientConnection& client);
   // Serves one request. Returns false if the connection must be closed.
   bool serve_next(ClientConnection& client, std::chrono::milliseconds first_byte_timeout);
-  // Returns false if the client stopped reading.
+  // Returns false if the connection failed or the client stopped reading.
   bool send_body(Response& response, Connection& connection) const;
   Response redeem_token(std::string_view token, const Connection& connection);
   Response dispatch(const RequestHead& head, ClientConnection& client, bool& keeps_alive);

@@ -33,13 +33,13 @@ struct MonitoredProcess {
   UniqueFd socket{};
 };
 
-// Returns all monitored processes in the order of their pids. kDeviceFault: /proc/net/unix cannot
-// be read.
+// Returns all monitored processes in the order of their pids. Does not wait for any process.
+// kDeviceFault: /proc/net/unix cannot be read.
 Result<std::vector<MonitoredProcess>> find_monitored_processes();
 
-// Connects to one process. Like find_monitored_processes, does not wait for the process.
-// kInvalidArgument: there is no such process, it belongs to another user, or is not monitored; the
-// message says which and what to do.
+// Connects to one process, without waiting for it. kInvalidArgument: there is no such process, it
+// belongs to another user, or it is not monitored; the message says what to do. kDeviceFault: as
+// for find_monitored_processes.
 Result<MonitoredProcess> connect_to_monitored_process(pid_t pid);
 
 }  // namespace ashlar::live

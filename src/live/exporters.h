@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serializes a process's status as OpenMetrics text for Prometheus and as JSON. The names in them
-// are stable: docs/reference/formats/live.md.
+// Serializes a process's status as OpenMetrics text for Prometheus and as JSON. The names of
+// metrics and keys are stable: docs/reference/formats/live.md.
 #pragma once
 
 #include <string>

@@ -24,8 +24,8 @@ class LiveHandler final : public http::Handler {
   http::Response handle(const http::Request& request, std::unique_ptr<ByteSource> body) override;
 
  private:
-  // Permission to take a snapshot, held until the snapshot has been sent. Snapshots may be large,
-  // so only one may exist at a time.
+  // Permission to take a snapshot, held until all but the last bytes of the snapshot have been sent
+  // (Response::keep_until_sent). Snapshots may be large, so only one may exist at a time.
   class SnapshotPermit {
    public:
     explicit SnapshotPermit(LiveHandler& handler);

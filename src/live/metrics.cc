@@ -14,7 +14,7 @@ namespace {
 
 enum class Kind { kGauge, kCounter };
 
-// A metric of an allocator, a pool or an allocator of pinned memory, which is the Source.
+// A metric. `Source` is the status of an allocator, a pool or an allocator of pinned memory.
 template <typename Source>
 struct Metric {
   std::string_view name;  // without the "_total" suffix of counters

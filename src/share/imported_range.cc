@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reserves addresses, imports granules and maps them there. `close` undoes this in reverse order.
+// Imports granules into reserved addresses, and opens plain allocations. `close` undoes the steps
+// in reverse order.
 #include "share/imported_range.h"
 
 #include <algorithm>

@@ -24,7 +24,7 @@ class ImportedRange {
   virtual Status close() = 0;
 };
 
-// A reserved address range of granule_count granules. Granules are added from first to last.
+// A reserved address range for granule_count granules, which are added from first to last.
 class ImportedGranules final : public ImportedRange {
  public:
   struct Shape {
@@ -34,7 +34,8 @@ class ImportedGranules final : public ImportedRange {
   static Result<std::unique_ptr<ImportedGranules>> reserve(Device& device, const Shape& shape);
 
   // Imports and maps the next granule. Does not take ownership of `fd`. After a failure, only
-  // `close` may be called. REQUIRES: not all granules were added.
+  // `close` may be called. REQUIRES: fewer than granule_count
+  // granules of the shape have been added.
   Status add(int fd);
   size_t granule_count() const { return mapped_count_; }  // added so far
 
@@ -50,7 +51,7 @@ class ImportedGranules final : public ImportedRange {
   const size_t granule_bytes_;
   const AddressRange range_;
   size_t mapped_count_ = 0;          // changed by add and close only
-  std::vector<ExtentId> leftovers_;  // extents that the device has not released
+  std::vector<ExtentId> leftovers_;  // imported extents whose release failed
   bool is_reserved_ = true;
 
   Mutex mutex_;

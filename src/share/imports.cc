@@ -205,7 +205,7 @@ Status Imports::record_events(PendingClose& closing) {
 }
 
 // Returns a new event recorded in the stream. Empty if the stream is capturing, because the event
-// would become part of the graph. kInvalidArgument: the stream was destroyed.
+// would become part of the graph. kInvalidArgument: the stream has been destroyed.
 Result<std::optional<EventId>> Imports::record_event(const DeviceStream& use) {
   const Result<CaptureState> state = capture_state(use);
   if (!state.ok()) return state.status();
@@ -242,8 +242,9 @@ Status Imports::trim() {
   return collect();
 }
 
-// Waits for the streams that use the import. Called by the destructor, which cannot report errors:
-// if a wait fails, the device is lost and does no more work.
+// Waits for the work that uses the import. Errors are ignored, because the destructor cannot report
+// them. A wait fails if the device is lost, or if a capture forbids it; in the latter case the work
+// may still be running.
 void Imports::wait(PendingClose& closing) {
   for (const PendingClose::RecordedEvent& each : closing.events) {
     (void)each.device->synchronize_event(each.event).ok();

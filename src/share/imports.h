@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The blocks of other processes that an allocator has opened. Opening a handle twice returns the
-// same memory at the same address, with one lease. A closed import is released after the streams
-// that used it have finished their work; only `trim` and the destructor wait for a device. Thread
+// same memory at the same address, with one lease. A closed import is released after the work that
+// its streams had queued before the close; only `trim` and the destructor wait for a device. Thread
 // safe. Holds no lock during socket and device calls, except when it grants another device access.
 #pragma once
 
@@ -34,21 +34,23 @@ struct Import {
 
 class Imports {
  public:
-  static constexpr std::chrono::milliseconds kTimeout{5000};  // for an exporter's response
+  static constexpr std::chrono::milliseconds kTimeout{
+      5000};  // for the connection and for each message
 
   // `device` outlives the object.
   explicit Imports(Device& device, std::chrono::milliseconds timeout = kTimeout);
-  // Waits for the streams that use closed imports. REQUIRES: all imports were closed.
+  // Waits for the streams that use closed imports. REQUIRES: all imports have been closed.
   ~Imports();
 
   // Opens a block. Shares the import with other callers that open the same handle, and with pending
-  // closes. kFormat: not a handle. kInvalidArgument: a handle of another device. kDeviceFault: the
-  // exporter has exited or refuses. A failed call leaves nothing behind.
+  // closes. kFormat: not a handle. kInvalidArgument: the block belongs to another device or user,
+  // or is not inside its allocation. kDeviceFault: the exporter has exited or refuses. Calls
+  // `collect` first and returns its error, if any. A failed call undoes its import.
   Result<std::shared_ptr<Import>> open(std::string_view handle);
   // Releases the import once the work queued so far on the streams has finished. Never waits.
   void close(std::shared_ptr<Import> import, std::vector<DeviceStream> uses);
-  // Releases closed imports whose streams have finished. Returns the first error of a release since
-  // the previous call.
+  // Releases closed imports whose streams have finished. Returns the first error, in this call or
+  // deferred, since an error was last returned.
   Status collect();
   // Like collect, but first waits for the devices of destroyed streams: only a wait for the whole
   // device covers work that a destroyed stream still has.
@@ -58,9 +60,9 @@ class Imports {
   Status add_accessor(DeviceIndex accessor);
 
  private:
-  // A closed import that was not released yet: `uses` are the streams without an event so far,
-  // `events` the events recorded in the others, `destroyed_stream_devices` the devices of destroyed
-  // streams.
+  // A closed import that has not been released yet: `uses` are the streams in which no event has
+  // been recorded yet, `events` the recorded events that have not completed yet, and
+  // `destroyed_stream_devices` the devices of destroyed streams.
   struct PendingClose {
     std::shared_ptr<Import> import;
     std::vector<DeviceStream> uses;
@@ -70,7 +72,7 @@ class Imports {
     };
     std::vector<RecordedEvent> events;
     std::vector<Device*> destroyed_stream_devices;
-    bool is_reported = false;  // whether its failure was already reported
+    bool is_reported = false;  // whether an error of `is_done` has been reported
   };
 
   Result<std::shared_ptr<Import>> make_import(const ShareHandle& handle);
@@ -85,7 +87,8 @@ class Imports {
   void close_range(std::unique_ptr<ImportedRange> range);
   void retry_unclosed();
 
-  // Records an event in each stream of `uses`. Returns the first error.
+  // Tries to record an event in each stream of `uses`. Streams that are capturing, or for which a
+  // call fails, stay in `uses`. Returns the first error.
   static Status record_events(PendingClose& closing);
   static Result<std::optional<EventId>> record_event(const DeviceStream& use);
   static Result<bool> is_done(PendingClose& closing);

@@ -28,8 +28,8 @@ std::string_view reason(const ShareResponse& response) {
   return "it rejected the request: use the same version of Ashlar in both processes";
 }
 
-// Returns the error with the exporter's pid in its message.
-Status refused(const ShareHandle& handle, const Status& why) {
+// Returns a device fault with the message of `why` and the exporter's pid.
+Status refused_error(const ShareHandle& handle, const Status& why) {
   return Status::device_fault(why.call().empty() ? "open_shared" : why.call(), why.code(),
                               text("the exporter (process ", handle.exporter_pid,
                                    ") refused the shared block: ", why.message()));
@@ -42,7 +42,7 @@ Lease::Lease(const ShareHandle& handle, std::chrono::milliseconds timeout, Uniqu
 
 Result<Lease> Lease::connect(const ShareHandle& handle, std::chrono::milliseconds timeout) {
   Result<UniqueFd> connection = connect_abstract(socket_name(handle.exporter), timeout);
-  if (!connection.ok()) return refused(handle, connection.status());
+  if (!connection.ok()) return refused_error(handle, connection.status());
   Lease lease(handle, timeout, *std::move(connection));
   const Result<PeerCredentials> peer = peer_credentials(lease.connection_.get());
   if (!peer.ok()) return peer.status();
@@ -59,15 +59,16 @@ Result<std::vector<UniqueFd>> Lease::request(uint64_t first_granule) {
   request.share_id = handle_.share_id;
   request.first_granule = first_granule;
   if (Status sent = send_message(connection_.get(), bytes_of(request), -1, timeout_); !sent.ok()) {
-    return refused(handle_, sent);
+    return refused_error(handle_, sent);
   }
   ShareResponse response;
   Result<ReceivedDescriptors> received =
       receive_descriptors(connection_.get(), bytes_of(response), kMaxFdsPerResponse, timeout_);
-  if (!received.ok()) return refused(handle_, received.status());
+  if (!received.ok()) return refused_error(handle_, received.status());
   if (received->bytes == 0) {
-    return refused(handle_, Status::device_fault("recvmsg", ECONNRESET,
-                                                 "it closed the connection without a response"));
+    return refused_error(
+        handle_,
+        Status::device_fault("recvmsg", ECONNRESET, "it closed the connection without a response"));
   }
   response.why.back() = '\0';
   const bool has_granules = handle_.kind == ShareHandle::Kind::kExtents;
@@ -75,8 +76,8 @@ Result<std::vector<UniqueFd>> Lease::request(uint64_t first_granule) {
       received->bytes == sizeof(response) && response.code == ShareCode::kGranted &&
       response.fd_count == received->fds.size() && received->fds.empty() != has_granules;
   if (!is_whole) {
-    return refused(handle_,
-                   Status::device_fault("open_shared", ENOENT, std::string(reason(response))));
+    return refused_error(
+        handle_, Status::device_fault("open_shared", ENOENT, std::string(reason(response))));
   }
   return std::move(received->fds);
 }

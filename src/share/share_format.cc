@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handles have little-endian fields at fixed offsets. All other bytes must be zero.
+// Handles, except bare ones, have little-endian fields at fixed offsets. All other bytes must be
+// zero.
 #include "share/share_format.h"
 
 #include <algorithm>
@@ -63,13 +64,13 @@ void get(std::string_view bytes, FieldOffset at, std::array<uint8_t, N>& value) 
   std::memcpy(value.data(), bytes.data() + at, N);
 }
 
-Status invalid_handle(std::string why) {
+Status invalid_handle_error(std::string why) {
   return Status::format(text("not the handle of a shared block: ", why));
 }
 
 Status check_version(std::string_view bytes) {
   if (bytes.size() < kKindAt || !bytes.starts_with(kMagic)) {
-    return invalid_handle(text("its ", bytes.size(), " bytes do not begin with ", kMagic));
+    return invalid_handle_error(text("its ", bytes.size(), " bytes do not begin with ", kMagic));
   }
   const auto version = get<uint16_t>(bytes, kVersionAt);
   if (version > kShareFormatVersion) {
@@ -77,9 +78,10 @@ Status check_version(std::string_view bytes) {
                                ", this reads ", kShareFormatVersion,
                                "): update Ashlar in this process, or use one version in both"));
   }
-  if (version == 0) return invalid_handle("there is no format 0");
+  if (version == 0) return invalid_handle_error("there is no format 0");
   if (bytes.size() != kShareHandleBytes) {
-    return invalid_handle(text("it has ", bytes.size(), " bytes, expected ", kShareHandleBytes));
+    return invalid_handle_error(
+        text("it has ", bytes.size(), " bytes, expected ", kShareHandleBytes));
   }
   return {};
 }
@@ -91,11 +93,11 @@ bool is_zero(std::string_view bytes) {
 // Checks the fields that the kind requires or excludes.
 Status check_kind(std::string_view bytes, const ShareHandle& handle) {
   const auto transport = get<uint8_t>(bytes, kTransportAt);
-  if (!is_zero(bytes.substr(kZeroAt))) return invalid_handle("reserved bytes are not zero");
+  if (!is_zero(bytes.substr(kZeroAt))) return invalid_handle_error("reserved bytes are not zero");
   switch (handle.kind) {
     case ShareHandle::Kind::kAllocation:
       if (transport != kNoDescriptors || handle.granule_bytes != 0 || handle.granule_count != 0) {
-        return invalid_handle("it is for a plain allocation but has granules");
+        return invalid_handle_error("it is for a plain allocation but has granules");
       }
       return {};
     case ShareHandle::Kind::kExtents:
@@ -105,22 +107,22 @@ Status check_kind(std::string_view bytes, const ShareHandle& handle) {
             "not support: share it by file descriptor");
       }
       if (transport != kFileDescriptors) {
-        return invalid_handle(text("its transport is unknown: ", int{transport}));
+        return invalid_handle_error(text("its transport is unknown: ", int{transport}));
       }
       if (!is_zero(bytes.substr(kAllocationAt, sizeof(AllocationHandle)))) {
-        return invalid_handle("it is for granules but has an allocation handle");
+        return invalid_handle_error("it is for granules but has an allocation handle");
       }
       return {};
   }
-  return invalid_handle(text("its kind is unknown: ", int{get<uint8_t>(bytes, kKindAt)}));
+  return invalid_handle_error(text("its kind is unknown: ", int{get<uint8_t>(bytes, kKindAt)}));
 }
 
 Status check_numbers(const ShareHandle& handle) {
   const uint64_t range = handle.range_bytes;
   if (handle.bytes == 0 || range > kMaxSharedBytes || handle.offset > range ||
       handle.bytes > range - handle.offset) {
-    return invalid_handle(text("a block of ", handle.bytes, " B at offset ", handle.offset, " of ",
-                               range, " B is out of range"));
+    return invalid_handle_error(text("a block of ", handle.bytes, " B at offset ", handle.offset,
+                                     " of ", range, " B is out of range"));
   }
   if (handle.kind == ShareHandle::Kind::kAllocation) return {};
   const uint64_t granule = handle.granule_bytes;
@@ -128,12 +130,12 @@ Status check_numbers(const ShareHandle& handle) {
   const bool fits = count != 0 && count <= kMaxSharedGranules && granule != 0 &&
                     range % granule == 0 && range / granule == count;
   if (!fits) {
-    return invalid_handle(
+    return invalid_handle_error(
         text(count, " granules of ", granule, " B do not make a range of ", range, " B"));
   }
   const uint64_t behind = range - handle.offset - handle.bytes;
   if (handle.offset >= granule || behind >= granule) {
-    return invalid_handle("it has granules that the block does not overlap");
+    return invalid_handle_error("it has granules that the block does not overlap");
   }
   return {};
 }

@@ -20,17 +20,17 @@ using DeviceUuid = std::array<uint8_t, 16>;
 // Identifies an exporter and its socket. Random, so that exporters do not collide.
 using ExporterToken = std::array<uint8_t, 16>;
 
-// The handle of a block that is part of a larger range. Invariants: offset + bytes <= range_bytes.
-// With kExtents, range_bytes == granule_bytes * granule_count, and the block overlaps the first and
-// the last granule.
+// The handle of a block in a range. Invariants, unless is_bare: offset + bytes <= range_bytes. With
+// kExtents, range_bytes == granule_bytes * granule_count, and the block overlaps the first and the
+// last granule.
 struct ShareHandle {
   enum class Kind : uint8_t {
     kAllocation = 'c',  // part of a plain allocation, which `allocation` opens
     kExtents = 'e',     // part of granules that the exporter sends as file descriptors
   };
   Kind kind = Kind::kAllocation;
-  // Whether the handle is only a 64-byte allocation handle, as in PyTorch's first version. Then
-  // only `allocation` is set.
+  // Whether the handle is a bare AllocationHandle (cudaIpcMemHandle_t), PyTorch's oldest handle
+  // format. If so, only `allocation` is set.
   bool is_bare = false;
   DeviceUuid device{};
   ExporterToken exporter{};
@@ -55,7 +55,7 @@ inline constexpr uint64_t kMaxSharedBytes = uint64_t{1} << 47;
 
 // Serializes a handle. REQUIRES: the invariants of ShareHandle, and !is_bare.
 std::string to_bytes(const ShareHandle& handle);
-// Parses a handle. kFormat: not a handle, truncated, of unknown kind, or from a newer version.
+// Parses a handle. kFormat: not a valid handle, from a newer version, or shared over a fabric.
 Result<ShareHandle> parse_share_handle(std::string_view bytes);
 
 // Returns the abstract name of the exporter's socket: "ashlar-share-" and the token in hexadecimal.

@@ -20,7 +20,7 @@
 namespace ashlar {
 namespace {
 
-// A timeout with which a send fails unless the socket accepts the message immediately.
+// A timeout with which a send or receive fails unless it can complete immediately.
 constexpr std::chrono::milliseconds kNoWait{0};
 
 Status generate_token(ExporterToken& token) {
@@ -202,7 +202,7 @@ bool ShareServer::serve_once(int listening_fd, int stop_fd,
     const int left_ms = std::max(0, static_cast<int>(left));
     timeout_ms = timeout_ms < 0 ? left_ms : std::min(timeout_ms, left_ms);
   }
-  // Interrupted by a signal: nothing is ready; poll again.
+  // The call fails if a signal interrupts it; the caller then polls again.
   if (::poll(polled.data(), polled.size(), timeout_ms) < 0) return true;
   if (polled[0].revents != 0) return false;
 
@@ -218,12 +218,12 @@ bool ShareServer::serve_once(int listening_fd, int stop_fd,
   return true;
 }
 
-// Closes connections from other users without a response.
+// Accepts a connection. Closes connections from other users without a response.
 void ShareServer::accept_importer(int listening_fd, std::vector<ImporterConnection>& importers) {
   Result<UniqueFd> socket = accept_pending(listening_fd);
   if (!socket.ok()) {
-    // Probably out of descriptors. The connection stays in the backlog, so an immediate retry would
-    // fail too.
+    // If the process is out of descriptors, the connection stays in the backlog, and an immediate
+    // retry would fail too.
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return;
   }
@@ -263,7 +263,7 @@ bool ShareServer::respond(ImporterConnection& importer) {
   return sent.ok() && response.code == ShareCode::kGranted;
 }
 
-// The first valid request acquires the lease; later requests must be for the same block.
+// The first granted request acquires the lease; later requests must be for the same block.
 ShareServer::Decision ShareServer::decide(const ShareRequest& request,
                                           ImporterConnection& importer) {
   MutexLock lock(mutex_);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The exporter's side of sharing: the shared blocks, and a thread that serves importers on an
-// abstract Unix socket. An importer receives the block's file descriptors and, with the open
-// connection, a lease: the block is not reused before the share and all leases have ended. A lease
-// ends when its connection closes for any reason, so a killed importer leaves nothing behind.
+// abstract Unix socket. An importer receives the block's file descriptors, if any, and, with the
+// open connection, a lease: the block is not reused before the share and all leases have ended. A
+// lease ends when its connection closes for any reason, so a killed importer leaves nothing behind.
 //
 // The first share creates the socket and the thread. The server accepts only processes of the same
 // user. A peer cannot block the thread, which sends only what the socket accepts immediately and
-// closes connections without a valid request in time. Thread safe.
+// closes connections that have not sent a valid request in time. Thread safe.
 #pragma once
 
 #include <chrono>
@@ -41,7 +41,7 @@ class ShareServer {
 
   // Returns the block's handle, which does not change while the block is shared or leased. Each
   // call must be matched by end_share. REQUIRES: the block is allocated. kUnsupported: the memory
-  // cannot be shared; the message says how to enable it.
+  // cannot be shared; the message says why. kInvalidArgument: the block's pool is paused.
   Result<std::string> share(Block* block);
   // Undoes one call of share. REQUIRES: the block is shared.
   void end_share(Block* block);
@@ -58,7 +58,7 @@ class ShareServer {
     size_t share_count = 0;
     size_t lease_count = 0;
   };
-  // A connected importer. `lease` is the id of its block, set by its first valid request.
+  // A connected importer. `lease` is the id of its block, set by its first granted request.
   struct ImporterConnection {
     UniqueFd socket;
     std::chrono::steady_clock::time_point deadline;  // for the first request

@@ -23,8 +23,8 @@ class SharedTable {
   // A value is owned by the callers; the table has only a weak reference.
   using Shared = std::shared_ptr<Value>;
 
-  // Returns the live value of the key, or else creates it. If creation fails, each waiting caller
-  // tries to create the value itself.
+  // Returns the live value of the key, or else creates it. If creation fails, the waiting callers
+  // try in turn to create the value, until one succeeds.
   Result<Shared> find_or_create(const std::string& key,
                                 const std::function<Result<Shared>()>& create) {
     MutexLock lock(mutex_);
@@ -67,8 +67,8 @@ class SharedTable {
     std::weak_ptr<Value> value;
   };
 
-  // Sweeps when the table has doubled since the last sweep, so that the cost per insertion is
-  // constant on average.
+  // Sweeps only after the table has more than doubled since the last sweep, so that the cost per
+  // insertion is constant on average.
   void erase_expired() ASHLAR_REQUIRES(mutex_) {
     if (slots_.size() < sweep_threshold_) return;
     std::erase_if(slots_, [](const auto& entry) {
