@@ -40,9 +40,9 @@ CallSignature received_signature(const CollectiveContext& context, int peer) {
   return CallSignature::read_from(context.pads.line(context.rank(), context.channel, peer));
 }
 
-// Checks that all ranks called all-to-all-v with the same row size and memory. Only then do the
-// signatures describe shares.
-Status compare(const CollectiveContext& context, const AllToAllV& request) {
+// Checks that all ranks called all-to-all-v with the same row size and memory as this rank. Only if
+// they did, the signatures describe shares.
+Status check_same_call(const CollectiveContext& context, const AllToAllV& request) {
   const uint64_t own_code = signature_of(request, 0).code;
   for (int peer = 0; peer < context.world_size(); ++peer) {
     const CallSignature call = received_signature(context, peer);
@@ -52,7 +52,8 @@ Status compare(const CollectiveContext& context, const AllToAllV& request) {
   return {};
 }
 
-// Computes where incoming rows are written. Returns kInvalidArgument if `out` is too small. Reads
+// Computes where incoming rows are written. Returns kInvalidArgument if `out` is too small, or if a
+// share is not inside its sender's buffer. Reads
 // the signature of each peer once, into `incoming`, so that a peer cannot change a value between
 // check and use.
 Status plan_output(const CollectiveContext& context, const AllToAllV& request,
@@ -153,7 +154,7 @@ Status all_to_all_v(const CollectiveContext& context, const AllToAllV& request,
   const auto announce_and_compare = [&](CollectiveRunner::Progress& progress) -> Status {
     if (Status sent = announce(context, request, *shares, limits); !sent.ok()) return sent;
     if (Status met = barrier(context.pads, context.channel, limits); !met.ok()) return met;
-    progress.outcome = compare(context, request);
+    progress.outcome = check_same_call(context, request);
     return {};
   };
   const auto work = [&](CollectiveRunner::Progress& progress) -> Status {

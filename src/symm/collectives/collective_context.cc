@@ -26,7 +26,7 @@ Status announce(const CollectiveContext& context, const CallSignature& call, con
 
 // Compares the signatures of all ranks. Every rank has received the same signatures, so all ranks
 // get the same result.
-Status compare(const CollectiveContext& context) {
+Status check_calls_match(const CollectiveContext& context) {
   const auto call_of = [&context](int rank) {
     return CallSignature::read_from(context.pads.line(context.rank(), context.channel, rank));
   };
@@ -143,7 +143,7 @@ CollectiveRunner::Step announce_step(const CollectiveContext& context, const Cal
   return [&context, &call, &limits](CollectiveRunner::Progress& progress) -> Status {
     if (Status sent = announce(context, call, limits); !sent.ok()) return sent;
     if (Status met = barrier(context.pads, context.channel, limits); !met.ok()) return met;
-    progress.outcome = compare(context);
+    progress.outcome = check_calls_match(context);
     return {};
   };
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of collectives in which the ranks make different calls or a rank cannot continue. Host
-// code and kernels report the same messages.
+// Errors of collectives in which the ranks make different calls or a rank cannot continue. The
+// messages are the same for collectives of host threads and of kernels.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace ashlar::symm {
 
 // Rank 0 made the call `first`, and `rank` made the call `other`.
 Status mismatched_calls_error(const CallSignature& first, int rank, const CallSignature& other);
-// For all-to-all-v: `peer` made a different call than `rank`.
+// `rank` called all-to-all-v with rows of `row_bytes`, but `peer` passed another row size or other
+// memory, or made another call.
 Status mismatched_rows_error(int rank, uint64_t row_bytes, int peer);
 // `wanted` cannot start, because `waiting` has timed out and must be called again first.
 Status unfinished_call_error(const CallSignature& wanted, const CallSignature& waiting);

@@ -36,9 +36,10 @@ enum class CollectiveKind : uint8_t {
 };
 
 // The kind and the arguments of a collective call that must be equal on all ranks. Ranks exchange
-// it through PadLine::signature.
+// it through PadLine::signature. In an all-to-all-v, each rank sends its peers signatures with the
+// size and offset of their shares, which may differ.
 struct CallSignature {
-  uint64_t code = 0;  // kind, element type, reduction and root; see `encode`
+  uint64_t code = 0;  // the kind, and arguments that depend on it; see `signature_of`
   uint64_t bytes = 0;
   uint64_t offset_bytes = 0;
   uint32_t memory = 0;  // SymmetricRange::memory; 0 if there is only one
@@ -56,7 +57,9 @@ class CollectiveRunner {
   // State that a collective keeps between steps, including across a timeout.
   struct Progress {
     std::vector<std::byte> scratch;
-    Status outcome;         // an error if the calls do not match; later steps then do no work
+    // An error if the calls do not match or, in an all-to-all-v, the rows cannot be received. If
+    // so, later steps do no work.
+    Status outcome;
     bool has_left = false;  // after a mismatch: has passed the final barrier
   };
   using Step = std::function<Status(Progress&)>;
@@ -68,7 +71,7 @@ class CollectiveRunner {
       ASHLAR_EXCLUDES(mutex_);
 
  private:
-  TimedMutex mutex_;  // held during a whole collective
+  TimedMutex mutex_;  // held during `run`
   CallSignature call_ ASHLAR_GUARDED_BY(mutex_);
   bool is_unfinished_ ASHLAR_GUARDED_BY(mutex_) = false;
   size_t next_step_ ASHLAR_GUARDED_BY(mutex_) = 0;

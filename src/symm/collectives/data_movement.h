@@ -20,12 +20,13 @@ struct AllGather {
   // the range.
   const std::byte* in = nullptr;
 };
-// The overloads of `check_request` return the error that the collective would return for invalid
-// arguments. They do not access memory or communicate.
 Status all_gather(const CollectiveContext& context, const AllGather& request, const Limits& limits);
-// Like all_gather, through multicast: each rank stores its share once.
+// Like all_gather, through multicast: each rank stores its share once. On the host, where there is
+// no multicast, each rank stores its share to every rank, as in all_gather.
 Status multimem_all_gather(const CollectiveContext& context, const AllGather& request,
                            const Limits& limits);
+// The overloads of `check_request` return the error that the collective would return for invalid
+// arguments. They do not access memory or communicate.
 Status check_request(const CollectiveContext& context, const AllGather& request);
 
 struct Broadcast {
@@ -57,7 +58,8 @@ struct AllToAllV {
   std::span<int64_t> out_offsets{};
 };
 // Splits may differ between ranks. If the incoming rows do not fit `out`, this rank gets
-// kInvalidArgument with both sizes, and out_splits is valid; the other ranks succeed.
+// kInvalidArgument with both sizes, and `out_splits` and `out_offsets` are valid; the other ranks
+// succeed.
 Status all_to_all_v(const CollectiveContext& context, const AllToAllV& request,
                     const Limits& limits);
 Status check_request(const CollectiveContext& context, const AllToAllV& request);

@@ -16,9 +16,9 @@ namespace {
 
 using Scratch = std::vector<std::byte>;
 
-// The number of bytes that are reduced before they are sent. Fits the L2 cache.
+// The maximum number of bytes that are reduced before they are sent. They fit the L2 cache.
 constexpr size_t kChunkBytes = size_t{64} * 1024;
-// The number of bytes that are read from another machine in one call. Large enough that the
+// The maximum number of bytes that are read from another machine in one call. Large enough that the
 // transfer takes much longer than a round trip.
 constexpr size_t kStagedBytes = size_t{512} * 1024;
 
@@ -58,7 +58,7 @@ class RankInputs {
   }
 
  private:
-  // Points `all_` to the chunk of every rank.
+  // Points `all_` to the chunk of every rank. Reads the chunks of ranks on other machines first.
   Status locate(ByteRange chunk, Deadline deadline) {
     for (size_t at = 0; at < all_.size(); ++at) {
       const int rank = static_cast<int>(at);

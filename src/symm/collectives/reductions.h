@@ -3,10 +3,11 @@
 // Collectives that reduce: all-reduce (one-shot and two-shot), reduce and reduce-scatter.
 //
 // All support any number of ranks. Elements are combined in rank order
-// (symm/collectives/reduce/reduce.h), so all ranks get bitwise equal results. When a call returns,
-// it is complete on all ranks, so peers' memory can be read. Arguments are checked before any
-// communication. All ranks must make the same call with the same arguments except `out`. If two
-// ranks' calls differ, all ranks get kInvalidArgument with a message that shows both calls. A call
+// (symm/collectives/reduce/reduce.h), so all ranks get bitwise equal results. When a call has
+// succeeded, it is complete on all ranks, so peers' memory can be read. Arguments are checked
+// before any communication. All ranks must make the same call with the same arguments except `in`
+// and `out`; the `out` of an all-reduce must be null on all ranks or on none. If two ranks' calls
+// differ, all ranks get kInvalidArgument with a message that shows both calls. A call
 // that returned kTimeout can be repeated (collective_runner.h).
 #pragma once
 
@@ -60,7 +61,8 @@ struct Reduce {
 
 Status reduce_to_root(const CollectiveContext& context, const Reduce& request,
                       const Limits& limits);
-// Like reduce_to_root, through multicast: the root loads the reduced values.
+// Like reduce_to_root, through multicast: the root loads the reduced values. On the host, where
+// there is no multicast, the root reads every rank's memory, as in reduce_to_root.
 Status multimem_reduce(const CollectiveContext& context, const Reduce& request,
                        const Limits& limits);
 Status check_request(const CollectiveContext& context, const Reduce& request);
@@ -81,7 +83,8 @@ Status check_request(const CollectiveContext& context, const ReduceScatter& requ
 CallSignature signature_of(const ReduceScatter& request, size_t total_bytes);
 
 // Returns the size of the parts of a two-shot all-reduce, except for the last parts, which may be
-// shorter or empty. It is a multiple of a cache line, so that no two ranks write to one line.
+// shorter or empty. It is a multiple of a cache line, so that no two ranks write to one line of a
+// range that is aligned to lines.
 inline size_t part_bytes(int world_size, size_t total_bytes) {
   constexpr size_t kLineBytes = 64;
   const auto ranks = static_cast<size_t>(world_size);

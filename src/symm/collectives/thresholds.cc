@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures both all-reduce algorithms, alternating at each size.
+// Measures both all-reduce algorithms at each size, one after the other.
 #include "symm/collectives/thresholds.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr size_t kSmallest = kKiB;
-constexpr size_t kLargest = 4 * kMiB;
+constexpr size_t kMinMeasuredBytes = kKiB;
+constexpr size_t kMaxMeasuredBytes = 4 * kMiB;
 
 using Algorithm = Status (*)(const CollectiveContext&, const AllReduce&, const Limits&);
 
@@ -70,10 +70,10 @@ Result<Thresholds> measure_thresholds(const CollectiveContext& context, const Sy
     return wrong;
   }
   const size_t most =
-      std::min(kLargest, range.buffer_bytes - static_cast<size_t>(range.offset_bytes));
+      std::min(kMaxMeasuredBytes, range.buffer_bytes - static_cast<size_t>(range.offset_bytes));
   Thresholds found;
   std::vector<uint64_t> best;
-  for (size_t bytes = kSmallest; bytes <= most; bytes *= 2) {
+  for (size_t bytes = kMinMeasuredBytes; bytes <= most; bytes *= 2) {
     found.rows.push_back({.bytes = bytes});
     const AllReduce request{.range = range, .count = static_cast<int64_t>(bytes / sizeof(float))};
     for (const Algorithm run : {one_shot_all_reduce, two_shot_all_reduce}) {
@@ -93,7 +93,7 @@ Result<Thresholds> measure_thresholds(const CollectiveContext& context, const Sy
     Thresholds::Row& row = found.rows[i];
     row.one_shot_us = static_cast<double>((*sums)[2 * i]) / ns_sum_per_us;
     row.two_shot_us = static_cast<double>((*sums)[2 * i + 1]) / ns_sum_per_us;
-    // The threshold is the largest size at which one-shot is faster. Noise at smaller sizes is
+    // The threshold is the largest size at which one-shot is not slower. Noise at smaller sizes is
     // ignored, which costs little.
     if ((*sums)[2 * i] <= (*sums)[2 * i + 1]) found.one_shot_bytes = row.bytes;
   }

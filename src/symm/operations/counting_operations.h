@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An `Operations` decorator that counts the calls and bytes of every kind of operation.
+// An `Operations` decorator that counts the successful calls and their bytes by kind of operation.
+// Does not count `fence`, `quiet`, `counter_value`, `finish` and `measure`.
 #pragma once
 
 #include <array>

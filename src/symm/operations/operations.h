@@ -71,11 +71,12 @@ Status perform(const SignalPads& pads, const Signal& signal, const Limits& limit
 
 // Where an operation runs and how long it may take.
 struct RunOptions {
-  // If set, the operation is enqueued in the stream and the call returns immediately. Errors are
-  // returned by a later call or by `finish`. If empty, the operation is complete on return.
+  // If set, the operation is enqueued in the stream and the call returns immediately. Errors of the
+  // enqueued work are returned by a later call or by `finish`. If empty, the operation is complete
+  // on return.
   std::optional<StreamId> stream{};
   std::chrono::milliseconds timeout{0};  // 0: no timeout. Starts when the operation itself starts.
-  InFlightWork* in_flight = nullptr;     // tracks work in streams; never null
+  InFlightWork* in_flight = nullptr;     // tracks work in streams; null only on host memory
 };
 
 // A request to fill `count` words of one rank's memory with `value`.
@@ -112,14 +113,14 @@ class Operations {
   Operations& operator=(const Operations&) = delete;
 
   // Copies bytes between the caller's memory and `offset` in a rank's buffer. Complete on return.
-  // REQUIRES, for all operations: the caller has checked the arguments.
+  // REQUIRES, for all functions with a `PeerTable`: the caller has checked the arguments.
   virtual Status put(const PeerTable& peers, int to, size_t offset,
                      std::span<const std::byte> from) = 0;
   virtual Status get(const PeerTable& peers, int from, size_t offset, std::span<std::byte> to) = 0;
   // `post` starts a put or an atomic operation that may still be in flight on return. `fence`
   // orders it before later operations, and `quiet` waits for it. `fetch` performs an atomic
   // operation and returns the previous value. The offset of an atomic operation is relative to the
-  // buffer. Returns kUnsupported if the back end has no atomics.
+  // buffer. Atomic operations return kUnsupported if the back end has none.
   virtual Status post(const PeerTable& peers, int to, size_t offset,
                       std::span<const std::byte> from) {
     return put(peers, to, offset, from);
@@ -142,8 +143,9 @@ class Operations {
   // Waits for all work in the stream and returns its error, if any. Returns kUnsupported if the
   // back end has no streams.
   virtual Status finish(StreamId stream) = 0;
-  // Whether any work ended with a timeout or with the group's failure, even if the error has been
-  // returned. If so, other ranks may still be accessing this rank's memory.
+  // Whether a collective on device memory has ended with a timeout or with the group's failure,
+  // even if the error has been returned. If so, other ranks may still be accessing this rank's
+  // memory.
   virtual bool has_failed_work() { return false; }
   // Measures up to which size the one-shot all-reduce is faster. Returns nothing if the back end
   // cannot measure this group.

@@ -5,8 +5,8 @@
 // The barriers of a channel are independent of its signals and counters, and can follow each other
 // without delay. A barrier that timed out is completed by calling it again. Until then this rank
 // has not passed the barrier, but the other ranks may pass it, because this rank has announced its
-// arrival. They are not guaranteed to see what this rank writes between the two calls. REQUIRES:
-// one thread of a rank per channel at a time.
+// arrival. They are not guaranteed to see what this rank writes between the two calls. REQUIRES: at
+// most one thread of a rank is in a barrier of a channel at a time.
 #pragma once
 
 #include "ashlar/status.h"
@@ -20,7 +20,8 @@ inline constexpr int kAllToAllRanks = 16;
 
 enum class BarrierKind { kAllToAll, kDissemination };
 
-// If the ranks are on several machines, the lowest rank of each machine is its leader. Returns
+// If the ranks are on several machines, the leader of each machine, its lowest rank, synchronizes
+// its ranks and communicates with the other leaders. Returns
 // kInvalidArgument if the channel does not exist, kUnsupported if a pad cannot be reached, kTimeout
 // with the missing ranks, or the group's failure. With one rank, only checks the arguments.
 Status barrier(const SignalPads& pads, int channel, const Limits& limits);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words that one rank writes to another on one channel. Device kernels access them too, so the
-// struct consists of plain words.
+// The words through which one rank signals another on one channel. Device kernels access them too,
+// so the struct consists of plain words.
 #pragma once
 
 #include <cstdint>
 
 namespace ashlar::symm {
 
-// The words that source s writes to the owner of the pad on channel c.
+// The words through which source s signals the owner of the pad on channel c.
 struct alignas(64) PadLine {
   uint32_t signal = 0;  // 0: empty, 1: full
   uint32_t signal_sleepers = 0;

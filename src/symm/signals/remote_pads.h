@@ -40,10 +40,10 @@ class RemotePads {
 
   // REQUIRES, for all functions below: contains(to), contains(owner) or contains(leader).
 
-  // Adds to counter (channel, this rank). After kTimeout nothing was added.
+  // Adds to counter (channel, this rank). After kTimeout nothing has been added.
   Status add_to_counter(int to, int channel, uint64_t amount, Deadline deadline);
-  // Fills slot (channel, this rank). Returns false if the slot is full. After kTimeout the slot was
-  // not filled.
+  // Fills slot (channel, this rank). Returns false if the slot is full. After kTimeout the slot
+  // has not been filled.
   Result<bool> try_put(int to, int channel, Deadline deadline) ASHLAR_EXCLUDES(slot_mutex_);
   // Announces that this rank has reached a barrier. Idempotent.
   Status announce(int to, int channel, uint64_t number, Deadline deadline);

@@ -12,9 +12,9 @@
 namespace ashlar::symm {
 namespace {
 
-// Limits of a description: the number of lines, and of entries per line.
-constexpr int kMaxLines = 16;
-constexpr int kMaxEntries = 16;
+// Limits of a description: the number of channels, and of values in each list.
+constexpr int kMaxDescribedChannels = 16;
+constexpr int kMaxListedValues = 16;
 
 Status check_shape(int world_size, int channel_count) {
   if (world_size < 1 || world_size > kMaxRanks) {
@@ -56,7 +56,7 @@ std::string list_values(const char* name, int world_size, Value value) {
   for (int source = 0; source < world_size; ++source) {
     const uint64_t found = value(source);
     if (found == 0) continue;
-    if (count++ < kMaxEntries) {
+    if (count++ < kMaxListedValues) {
       out += text(out.empty() ? name : "", " ", source, ":", found);
     } else {
       ++more_count;
@@ -79,7 +79,7 @@ std::string list_channels(int channel_count, int first, Describe describe) {
     if (channel == first) continue;
     const std::string words = describe(channel);
     if (words.empty()) continue;
-    if (count++ == kMaxLines) return out + "\n  ...";
+    if (count++ == kMaxDescribedChannels) return out + "\n  ...";
     out += line(channel, words);
   }
   return out;

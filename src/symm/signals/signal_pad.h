@@ -43,7 +43,7 @@ class SignalSlots {
   int channel_count() const { return channel_count_; }
   SpinPolicy spin_policy() const { return spin_policy_; }
 
-  // Access to the pads of ranks on other machines; null if there are none.
+  // Access to the pads of ranks on other machines. Null if there are none, and for users' pads.
   RemotePads* remote() const { return remote_; }
 
   // Returns kInvalidArgument if the channel is out of range.
@@ -95,8 +95,9 @@ class SignalPads {
   // Replaces the default policy, which depends on the cores that this process may run on.
   void set_spin_policy(SpinPolicy spin_policy) { slots_.spin_policy_ = spin_policy; }
 
-  // The slots of the users' pads. Returns kInvalidArgument if the pads are too small for one
-  // channel, or a base is not aligned to a word.
+  // The slots of the users' pads. Returns kInvalidArgument if there is not one base per rank, this
+  // rank's base is null, a base is not aligned to a word, or the pads are too small for one
+  // channel.
   Result<SignalSlots> user_slots(size_t user_pad_bytes, std::vector<std::byte*> bases) const;
 
   // REQUIRES: all three are in range, and the owner is reachable.

@@ -4,8 +4,8 @@
 // signals.cc and barrier.cc instantiate them for real memory; a test instantiates them for a model
 // that explores all interleavings.
 //
-// Stores are seq_cst where release would be sufficient for the data, because every store is
-// followed by a load of the sleeper count (see wait.h).
+// Stores that wake sleepers are seq_cst, although release would be sufficient for the data, because
+// each of them is followed by a load of the sleeper count (see wait.h).
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ bool flip_slot(Words& memory, WaitWord<uint32_t> slot, uint32_t from, uint32_t* 
   return true;
 }
 
-// A slot holds one signal: `fill_slot` waits until the previous signal was taken.
+// A slot holds one signal: `fill_slot` waits until the previous signal has been taken.
 template <typename Words>
 WaitResult fill_slot(Words& memory, WaitWord<uint32_t> slot, WaitLimits& limits) {
   return wait_until(

@@ -18,15 +18,15 @@ namespace {
 constexpr std::chrono::microseconds kMinPutPollInterval(20);
 constexpr std::chrono::microseconds kMaxPutPollInterval(1000);
 
-// Checks the rank and channel. A wait uses only this rank's own words, so the pad of `source` need
-// not be mapped.
-Status check_source(const SignalSlots& slots, int source, int channel) {
-  if (Status wrong = slots.check_rank(source); !wrong.ok()) return wrong;
+// Does not check that the pad of `rank` is mapped: a wait uses only this rank's own words, and a
+// signal to another machine goes through the transport.
+Status check_rank_and_channel(const SignalSlots& slots, int rank, int channel) {
+  if (Status wrong = slots.check_rank(rank); !wrong.ok()) return wrong;
   return slots.check_channel(channel);
 }
 
 Status check_target(const SignalSlots& slots, int target, int channel) {
-  if (Status wrong = check_source(slots, target, channel); !wrong.ok()) return wrong;
+  if (Status wrong = check_rank_and_channel(slots, target, channel); !wrong.ok()) return wrong;
   return slots.check_reachable(target);
 }
 
@@ -71,7 +71,7 @@ Status put_remote(RemotePads& remote, int to, int channel, WaitLimits& waiting) 
 }  // namespace
 
 Status put_signal(const SignalSlots& slots, int to, int channel, const Limits& limits) {
-  if (Status wrong = check_source(slots, to, channel); !wrong.ok()) return wrong;
+  if (Status wrong = check_rank_and_channel(slots, to, channel); !wrong.ok()) return wrong;
   WaitLimits waiting = wait_limits(limits, slots.spin_policy());
   if (RemotePads* remote = remote_pads_to(slots, to)) {
     const Status put = put_remote(*remote, to, channel, waiting);
@@ -89,7 +89,7 @@ Status put_signal(const SignalSlots& slots, int to, int channel, const Limits& l
 }
 
 Status wait_signal(const SignalSlots& slots, int from, int channel, const Limits& limits) {
-  if (Status wrong = check_source(slots, from, channel); !wrong.ok()) return wrong;
+  if (Status wrong = check_rank_and_channel(slots, from, channel); !wrong.ok()) return wrong;
   WaitLimits waiting = wait_limits(limits, slots.spin_policy());
   switch (wait_in_own_memory(slots, [&](auto& memory) {
     return drain_slot(memory, slots.slot(slots.rank(), channel, from), waiting);
@@ -109,14 +109,14 @@ Result<bool> try_put_signal(const SignalSlots& slots, int to, int channel) {
 }
 
 Result<bool> try_wait_signal(const SignalSlots& slots, int from, int channel) {
-  if (Status wrong = check_source(slots, from, channel); !wrong.ok()) return wrong;
+  if (Status wrong = check_rank_and_channel(slots, from, channel); !wrong.ok()) return wrong;
   SharedWords memory;
   uint32_t seen = 0;
   return flip_slot(memory, slots.slot(slots.rank(), channel, from), 1, &seen);
 }
 
 Status add_signal(const SignalPads& pads, int to, int channel, uint64_t amount) {
-  if (Status wrong = check_source(pads.slots(), to, channel); !wrong.ok()) return wrong;
+  if (Status wrong = check_rank_and_channel(pads.slots(), to, channel); !wrong.ok()) return wrong;
   if (RemotePads* remote = remote_pads_to(pads.slots(), to)) {
     return remote->add_to_counter(to, channel, amount, Deadline::never());
   }
@@ -128,7 +128,7 @@ Status add_signal(const SignalPads& pads, int to, int channel, uint64_t amount) 
 
 Status wait_for_value(const SignalPads& pads, int from, int channel, uint64_t value,
                       const Limits& limits) {
-  if (Status wrong = check_source(pads.slots(), from, channel); !wrong.ok()) return wrong;
+  if (Status wrong = check_rank_and_channel(pads.slots(), from, channel); !wrong.ok()) return wrong;
   WaitLimits waiting = wait_limits(limits, pads.spin_policy());
   const WaitWord<uint64_t> counter = pads.counter(pads.rank(), channel, from);
   switch (wait_in_own_memory(pads.slots(), [&](auto& memory) {
@@ -142,7 +142,7 @@ Status wait_for_value(const SignalPads& pads, int from, int channel, uint64_t va
 }
 
 Result<uint64_t> counter_value(const SignalPads& pads, int from, int channel) {
-  if (Status wrong = check_source(pads.slots(), from, channel); !wrong.ok()) return wrong;
+  if (Status wrong = check_rank_and_channel(pads.slots(), from, channel); !wrong.ok()) return wrong;
   return SharedWords::load(pads.counter(pads.rank(), channel, from).value,
                            std::memory_order_acquire);
 }

@@ -25,13 +25,14 @@ struct Limits {
   Deadline deadline = Deadline::never();
 };
 
-// Fills slot (channel, this rank) in the pad of `to`. Waits until the previous signal was taken.
+// Fills slot (channel, this rank) in the pad of `to`. Waits until the previous signal has been
+// taken.
 Status put_signal(const SignalSlots& slots, int to, int channel, const Limits& limits);
 // Waits until slot (channel, `from`) in this rank's pad is full, and empties it.
 Status wait_signal(const SignalSlots& slots, int from, int channel, const Limits& limits);
 
-// Like put_signal, but does not wait: returns false if the slot is still full. The pad of `to` must
-// be mapped.
+// Like put_signal, but does not wait: returns false if the slot is still full. Returns kUnsupported
+// if the pad of `to` is not mapped.
 Result<bool> try_put_signal(const SignalSlots& slots, int to, int channel);
 // Like wait_signal, but does not wait: returns false if the slot is still empty. Does not make
 // transport progress.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Error messages for waits that timed out: the ranks involved, the time waited and the contents of
-// the pad. Shared by host threads and device kernels.
+// the pad. Used for waits of host threads and of device kernels.
 #pragma once
 
 #include <chrono>

@@ -50,7 +50,7 @@ void SharedWords::wake_all(const uint32_t* word) {
 }
 
 SpinPolicy SpinPolicy::of(int world_size, int core_count) {
-  // The spins and the yields each take about 20 us in total: longer than a futex wake-up, shorter
+  // The spins and the yields each take 20 to 40 us in total: longer than a futex wake-up, shorter
   // than a time slice.
   if (world_size <= core_count) return {.spin_count = 600, .yield_count = 40};
   return {.spin_count = 0, .yield_count = 40};

@@ -11,9 +11,9 @@
 //
 // All four steps are sequentially consistent (including the kernel's check of the word), so the
 // waiter sees the new word or the waker sees the sleeper, and no wake-up is lost. If nothing
-// sleeps, the waker only reads the cache line that it has just written. A waiter that is killed
-// while asleep leaves `sleepers` too high, which costs unnecessary wake-ups and has no
-// other effect.
+// sleeps on a word of a group pad, the waker only reads the cache line that it has just written. A
+// waiter that is killed while asleep leaves `sleepers` too high, which costs unnecessary wake-ups
+// and has no other effect.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,8 @@
 
 namespace ashlar::symm {
 
-// A word that ranks wait on, and the number of ranks that sleep until it changes.
+// A word that threads wait on, and the count of its sleepers. Several words of users' pads share
+// one count (PadLine::user_sleepers).
 template <typename T>
 struct WaitWord {
   T* value = nullptr;
@@ -50,8 +51,8 @@ struct WaitLimits {
   const Failure& failure;
   Deadline deadline;
   SpinPolicy spin_policy{};
-  // The time at which spinning ended, from which `waited` counts. Waits that succeed while spinning
-  // never read the clock.
+  // The time from which `waited` counts. If the caller has not set it, wait_until sets it when
+  // spinning ends, so that waits that succeed while spinning never read the clock.
   Deadline::Clock::time_point began{};
 
   std::chrono::nanoseconds waited() const { return Deadline::Clock::now() - began; }

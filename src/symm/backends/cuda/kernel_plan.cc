@@ -23,7 +23,7 @@ kernels::CommonArguments common_arguments(const SignalPads& pads) {
   return common;
 }
 
-kernels::BarrierArguments barrier_on(const SignalPads& pads, int channel) {
+kernels::BarrierArguments barrier_arguments(const SignalPads& pads, int channel) {
   kernels::BarrierArguments barrier{};
   barrier.common = common_arguments(pads);
   barrier.channel = static_cast<uint32_t>(channel);
@@ -39,7 +39,9 @@ class KernelPlanBuilder {
  public:
   KernelPlanBuilder(const CollectiveContext& context, const SymmetricRange& range,
                     const CallSignature& call)
-      : context_(context), range_(range), barrier_(barrier_on(context.pads, context.channel)) {
+      : context_(context),
+        range_(range),
+        barrier_(barrier_arguments(context.pads, context.channel)) {
     barrier_.is_collective = 1;
     barrier_.call = {call.code, call.bytes, call.offset_bytes, call.memory};
     plan_.is_ordered = true;
@@ -351,7 +353,7 @@ Result<KernelPlan> plan(const CollectiveContext& context, const MultimemAllGathe
   return builder.finish();
 }
 
-kernels::SignalArguments signal_on(const SignalPads& pads, const PadLine& line) {
+kernels::SignalArguments signal_arguments(const SignalPads& pads, const PadLine& line) {
   kernels::SignalArguments signal{};
   signal.common = common_arguments(pads);
   signal.line = reinterpret_cast<uint64_t>(&line);
@@ -375,13 +377,13 @@ KernelPlan plan_for(const SignalPads& pads, const Signal& request) {
   KernelPlan plan;
   if (request.kind == Signal::Kind::kBarrier) {
     plan.is_ordered = true;
-    plan.steps.emplace_back(barrier_on(pads, request.channel));
+    plan.steps.emplace_back(barrier_arguments(pads, request.channel));
     return plan;
   }
   const bool is_send = request.kind == Signal::Kind::kPut || request.kind == Signal::Kind::kAdd;
   const PadLine& line = is_send ? pads.line(request.rank, request.channel, pads.rank())
                                 : pads.line(pads.rank(), request.channel, request.rank);
-  kernels::SignalArguments signal = signal_on(pads, line);
+  kernels::SignalArguments signal = signal_arguments(pads, line);
   signal.action = action_of(request.kind);
   signal.peer = static_cast<uint32_t>(request.rank);
   signal.channel = static_cast<uint32_t>(request.channel);
@@ -391,7 +393,8 @@ KernelPlan plan_for(const SignalPads& pads, const Signal& request) {
 }
 
 KernelPlan plan_counter_read(const SignalPads& pads, int from, int channel) {
-  kernels::SignalArguments arguments = signal_on(pads, pads.line(pads.rank(), channel, from));
+  kernels::SignalArguments arguments =
+      signal_arguments(pads, pads.line(pads.rank(), channel, from));
   arguments.action = kernels::KernelAction::kReadCounter;
   KernelPlan plan;
   plan.steps.emplace_back(arguments);

@@ -9,7 +9,7 @@
 namespace ashlar::symm {
 namespace {
 
-DeviceAddress address_in(const PeerTable& peers, int rank, size_t offset) {
+DeviceAddress buffer_address(const PeerTable& peers, int rank, size_t offset) {
   return DeviceAddress(reinterpret_cast<uint64_t>(peers.buffer(rank) + offset));
 }
 
@@ -19,7 +19,8 @@ Status DeviceOperations::put(const PeerTable& peers, int to, size_t offset,
                              std::span<const std::byte> from) {
   if (from.empty()) return {};
   return blocking_streams_.run([&](StreamId stream) {
-    return device_.copy_to_device(address_in(peers, to, offset), from.data(), from.size(), stream);
+    return device_.copy_to_device(buffer_address(peers, to, offset), from.data(), from.size(),
+                                  stream);
   });
 }
 
@@ -27,7 +28,7 @@ Status DeviceOperations::get(const PeerTable& peers, int from, size_t offset,
                              std::span<std::byte> to) {
   if (to.empty()) return {};
   return blocking_streams_.run([&](StreamId stream) {
-    return device_.copy_to_host(to.data(), address_in(peers, from, offset), to.size(), stream);
+    return device_.copy_to_host(to.data(), buffer_address(peers, from, offset), to.size(), stream);
   });
 }
 

@@ -25,7 +25,7 @@ const T* row(InputRows sources, size_t source, size_t begin) {
 }
 
 // Reduces one row of a type that needs no conversion. Only the last combination writes to `out`,
-// after all sources have been read, because `out` may equal a source.
+// after all other sources have been read, because `out` may equal a source.
 template <typename T>
 void combine_rows(CombineRow combine, InputRows sources, T* out, size_t begin, size_t count) {
   // Untyped, because `combine` determines the element type.
