@@ -20,8 +20,8 @@ namespace ashlar::symm {
 using DeviceUuid = std::array<uint8_t, 16>;
 
 // A mapped address range of this process, backed by memory of this or another process. Unmapped
-// when its last owner (the heap block or a peer table) is destroyed. The physical memory lives as
-// long as any process has it mapped, so the process that allocated it may exit first.
+// when its last owner (such as the heap block or a peer table) is destroyed. The physical memory
+// lives as long as any process has it mapped, so the process that allocated it may exit first.
 class MappedMemory {
  public:
   virtual ~MappedMemory() = default;
@@ -75,8 +75,8 @@ class Backend {
   virtual Result<std::shared_ptr<MappedMemory>> adopt(std::shared_ptr<MappedMemory> memory) {
     return memory;
   }
-  // Maps memory that another process has exported. Returns kFormat if the descriptor is not
-  // symmetric memory of exactly `bytes` bytes.
+  // Maps memory that another process has exported. Returns kFormat if the back end detects that the
+  // descriptor is not symmetric memory of `bytes` bytes.
   virtual Result<std::shared_ptr<MappedMemory>> import_fd(UniqueFd fd, size_t bytes) = 0;
 };
 

@@ -89,11 +89,11 @@ struct WordFillRequest {
 // Fills the words starting at `first`, by pointer, on the calling thread.
 void store_words_at(std::byte* first, const WordFillRequest& fill);
 
-// A request to copy bytes to the buffers of all ranks.
+// A request to copy bytes to the buffers of all ranks, whose memory supports multicast.
 struct MulticastPut {
   std::span<const std::byte> from{};  // device memory
   size_t offset = 0;                  // the offset in every rank's buffer
-  std::byte* multicast = nullptr;     // the multicast address of that offset; null if there is none
+  std::byte* multicast = nullptr;     // the multicast address of that offset
 };
 
 struct OperationsOptions {

@@ -68,8 +68,8 @@ Status CudaKernels::find_all() {
   return {};
 }
 
-// Finds the kernels for multicast, if the device and the image have them. Signed and unsigned sums
-// use the same kernel.
+// Finds the multicast kernels, if the device supports multicast and the image contains them. Signed
+// and unsigned sums use the same kernel.
 void CudaKernels::find_multimem() {
   if (!gpu::GpuMulticast(device_).availability().ok()) return;
   const SavedLastErrors before;

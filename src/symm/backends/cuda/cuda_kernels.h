@@ -28,7 +28,7 @@ class CudaKernels {
   PinnedSlotPool& pinned() { return pinned_; }
 
   // Launch a kernel in `stream`. Kernels that wait use one block, so that all their threads are
-  // resident. Other kernels use as many blocks as the size justifies.
+  // resident. Other kernels use as many blocks as the size justifies, up to kernels::kMaxBlocks.
   Status launch(const kernels::SignalArguments& args, StreamId stream) const;
   Status launch(const kernels::BarrierArguments& args, StreamId stream) const;
   Status launch(const kernels::CopyArguments& args, uint64_t bytes, StreamId stream) const;
@@ -63,7 +63,7 @@ class CudaKernels {
   gpu::Handle reduce_bits_ = 0;
   std::array<gpu::Handle, kElementTypeCount> reduce_{};        // indexed by type
   gpu::Handle multimem_store_ = 0;                             // 0 if not available
-  std::array<gpu::Handle, kElementTypeCount> multimem_sum_{};  // indexed by type
+  std::array<gpu::Handle, kElementTypeCount> multimem_sum_{};  // by type; 0 if not available
   PinnedSlotPool pinned_;
 };
 

@@ -18,9 +18,7 @@ namespace {
 
 using kernels::ResultKind;
 
-uint64_t address_of(const MappedMemory& memory) {
-  return reinterpret_cast<uint64_t>(memory.base());
-}
+uint64_t address_of(const MappedMemory& memory) { return address_of(memory.base()); }
 
 void copy_rows(const kernels::CallRecord& record, const AllToAllV& rows) {
   if (record.has_rows == 0) return;
@@ -157,8 +155,8 @@ Result<CudaOperations::LaunchBuffers> CudaOperations::prepare_buffers(
   return buffers;
 }
 
-// Kernels of one group that use scratch memory run one after the other. A call that timed out
-// continues with the same scratch memory (kernels::DeviceState::scratch).
+// The kernels of one group that use scratch memory run one after the other, so they share a buffer.
+// A call that timed out continues with its previous buffer (kernels::DeviceState::scratch).
 Result<uint64_t> CudaOperations::scratch_address(size_t bytes) {
   MutexLock lock(mutex_);
   const size_t largest = scratch_buffers_.empty() ? 0 : scratch_buffers_.back()->bytes();
@@ -198,7 +196,7 @@ Status CudaOperations::submit_in_stream(const KernelPlan& plan, const AllToAllV*
   };
   const Status launched = enqueue(*run_options.stream, {launch_kernels, plan.is_ordered});
   if (!launched.ok()) {
-    // Some of the kernels may be in the stream.
+    // Some of the kernels may be in the stream, so records the event after them.
     (void)device_.record_event((*end)->event(), *run_options.stream).ok();
     if (record != nullptr) record->abandon();
   }
@@ -280,7 +278,7 @@ Status CudaOperations::launch(const KernelPlan& plan, const LaunchBuffers& buffe
   return {};
 }
 
-// An error that a kernel is still writing is reported by the next call.
+// An error that a kernel is still writing is reported by a later call.
 Status CudaOperations::take_pending_error() {
   kernels::KernelResult result{};
   {

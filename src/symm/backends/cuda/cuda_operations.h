@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations on the memory of CUDA devices. Each operation is a sequence of kernels in a stream
-// (kernel_plan.h) that use the words of the pads as host threads do, so results, waits, timeouts
-// and failures are the same, and several processes may share a device.
+// Operations on the memory of CUDA devices. Each signal or collective is a sequence of kernels in a
+// stream (kernel_plan.h) that use the words of the pads as host threads do, so results (except sums
+// through multicast), waits, timeouts and failures are the same, and several processes may share a
+// device.
 //
-// Kernels never trap. A kernel that fails writes an error to the status board in pinned memory;
-// later work of the group is skipped, and the next call or `finish` reports the error. A failure of
-// the group sets a word on the same board, which waiting kernels poll.
+// Kernels never trap. A kernel that fails writes an error to pinned memory: to the record of a
+// blocking call, or to the group's status board. After an error on the board, later signals and
+// collectives of the group are skipped, and the next one or `finish` reports the error. A failure
+// of the group sets a word on the same board, which waiting kernels poll.
 #pragma once
 
 #include <functional>
@@ -29,7 +31,8 @@ class CudaOperations final : public DeviceOperations {
     CudaKernels& kernels;
     Backend& backend;
   };
-  // Returns kUnsupported if there are more than kernels::kMaxRanks ranks.
+  // Returns kUnsupported if there are more than kernels::kMaxRanks ranks, or if a rank's pad is not
+  // mapped.
   static Result<std::unique_ptr<Operations>> make(const Resources& resources,
                                                   const OperationsOptions& options);
   ~CudaOperations() override;
@@ -78,9 +81,9 @@ class CudaOperations final : public DeviceOperations {
   Result<LaunchBuffers> prepare_buffers(const KernelPlan& plan, const RunOptions& run_options);
   Result<uint64_t> scratch_address(size_t bytes) ASHLAR_EXCLUDES(mutex_);
 
-  // Runs work that need not be ordered with the group's collectives: in the stream of
-  // `run_options`, or in an internal stream and waits. Defined in cuda_stores.cc, with store_words
-  // and multicast_put.
+  // Runs work that need not be ordered with the group's collectives. If `run_options` has no
+  // stream, uses an internal stream and waits for the work. Defined in cuda_stores.cc, with
+  // store_words and multicast_put.
   Status run_unordered(const std::function<Status(StreamId stream)>& launch,
                        const RunOptions& run_options);
 
@@ -97,7 +100,7 @@ class CudaOperations final : public DeviceOperations {
   const SignalPads pads_;           // device addresses, which the host must not dereference
   CollectiveRunner unused_runner_;  // for `context`; streams and kernels order the calls instead
   const PinnedSlotPool::Slot<kernels::StatusBoard> board_;
-  const std::shared_ptr<MappedMemory> device_state_;  // shared with the back end
+  const std::shared_ptr<MappedMemory> device_state_;  // Backend::allocate returns a shared_ptr
 
   Mutex mutex_;
   // The last buffer is the largest. Work in streams may still use the other buffers.

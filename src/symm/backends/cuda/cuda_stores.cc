@@ -4,19 +4,16 @@
 // switch or one by one.
 #include "base/align.h"
 #include "symm/backends/cuda/cuda_operations.h"
+#include "symm/backends/cuda/kernel_plan.h"
 #include "symm/backends/device/event_completion.h"
 
 namespace ashlar::symm {
-namespace {
-
-uint64_t address_at(const std::byte* memory) { return reinterpret_cast<uint64_t>(memory); }
-
-}  // namespace
+namespace {}  // namespace
 
 Status CudaOperations::store_words(const PeerTable& peers, const WordFillRequest& request,
                                    const RunOptions& run_options) {
   kernels::StoreArguments arguments{};
-  arguments.at = address_at(peers.pad(request.rank) + request.offset);
+  arguments.at = address_of(peers.pad(request.rank) + request.offset);
   arguments.count = request.count;
   arguments.value = request.value;
   return run_unordered([&](StreamId stream) { return kernels_.launch(arguments, stream); },
@@ -29,8 +26,8 @@ Status CudaOperations::multicast_put(const PeerTable& peers, const MulticastPut&
   if (Status wrong = check_usable(external_buffer_of(request)); !wrong.ok()) return wrong;
   kernels::MultimemArguments store{};
   store.is_alone = 1;
-  store.multicast = address_at(request.multicast);
-  store.from = address_at(request.from.data());
+  store.multicast = address_of(request.multicast);
+  store.from = address_of(request.from.data());
   if (kernels_.has_multimem_kernel(std::nullopt) &&
       is_aligned(store.multicast | store.from, kPackBytes)) {
     store.bytes = request.from.size() / kPackBytes * kPackBytes;
@@ -46,7 +43,7 @@ Status CudaOperations::multicast_put(const PeerTable& peers, const MulticastPut&
       const std::byte* to = peers.buffer(rank) + request.offset + store.bytes;
       if (to == remainder.data()) continue;
       Status copied =
-          device_.copy(DeviceAddress(address_at(to)), DeviceAddress(address_at(remainder.data())),
+          device_.copy(DeviceAddress(address_of(to)), DeviceAddress(address_of(remainder.data())),
                        remainder.size(), stream);
       if (!copied.ok()) return copied;
     }
@@ -63,7 +60,8 @@ Status CudaOperations::run_unordered(const std::function<Status(StreamId stream)
   }
   Result<std::unique_ptr<EventCompletion>> end = EventCompletion::make(device_);
   if (!end.ok()) return report_if_lost(end.status());
-  // If a launch fails, an earlier kernel or copy may already be in the stream.
+  // Records the event even if a launch fails, because an earlier kernel or copy may already be in
+  // the stream.
   const Status launched = launch(*run_options.stream);
   const Status recorded = device_.record_event((*end)->event(), *run_options.stream);
   run_options.in_flight->add(*std::move(end));

@@ -14,8 +14,6 @@ namespace {
 using kernels::CopyKind;
 using kernels::ReduceDestination;
 
-uint64_t address_of(const std::byte* memory) { return reinterpret_cast<uint64_t>(memory); }
-
 kernels::CommonArguments common_arguments(const SignalPads& pads) {
   kernels::CommonArguments common{};
   common.rank = static_cast<uint32_t>(pads.rank());
@@ -117,8 +115,8 @@ class KernelPlanBuilder {
     const std::byte* from = nullptr;       // source of a store
     const std::byte* to = nullptr;         // destination of a sum; null for all ranks
   };
-  // Adds a multimem step for the whole packs of `bytes` bytes, if multicast is available. Returns
-  // the number of bytes that the step covers.
+  // Adds a multimem step for the whole packs of `bytes` bytes, if multicast is available and the
+  // addresses are aligned. Returns the number of bytes that the step covers; 0 without a step.
   size_t multimem(const MultimemPath& path, size_t bytes) {
     const size_t whole = bytes / kPackBytes * kPackBytes;
     const uint64_t all = address_of(path.multicast) | address_of(path.from) | address_of(path.to);
@@ -175,7 +173,8 @@ KernelPlan plan_one_shot(const CollectiveContext& context, const AllReduce& requ
     builder.reduce(request.reduction, whole, {.to = ReduceDestination::kOut, .out = request.out});
     return builder.finish();
   }
-  // Other ranks read this rank's input until the next barrier.
+  // Other ranks read this rank's input until the next barrier, so the result is written to scratch
+  // memory first.
   builder.require_scratch(bytes);
   builder.reduce(request.reduction, whole, {.to = ReduceDestination::kScratch});
   builder.add_barrier();

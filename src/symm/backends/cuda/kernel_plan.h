@@ -2,7 +2,7 @@
 //
 // Translates a call into a sequence of kernels: barriers (kernels/barrier.h) and, between them,
 // kernels that read and write. The steps are those of the host algorithms in symm/collectives, so
-// results are bitwise equal.
+// results are bitwise equal, except for sums through a multicast switch.
 #pragma once
 
 #include <optional>
@@ -15,6 +15,9 @@
 namespace ashlar::symm {
 
 inline constexpr uint64_t kPackBytes = 16;  // the bytes that a thread moves at a time
+
+// Returns a device address as the integer that kernels take.
+inline uint64_t address_of(const std::byte* memory) { return reinterpret_cast<uint64_t>(memory); }
 
 struct ReduceStep {
   ElementType type = ElementType::kF32;

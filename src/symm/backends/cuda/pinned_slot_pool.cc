@@ -18,7 +18,7 @@ constexpr size_t kSlotsPerSlab = 64;
 
 }  // namespace
 
-// Freeing fails on a lost device, which is ignored.
+// Ignores errors, which a destructor cannot report. They are expected only if the device is lost.
 PinnedSlotPool::~PinnedSlotPool() {
   MutexLock lock(mutex_);
   for (void* each : slabs_) (void)device_.free_host(each).ok();

@@ -2,8 +2,8 @@
 //
 // A pool of pinned host memory in slots of one size, for results of kernels. Allocating and freeing
 // pinned memory may wait for all device work, including kernels that wait for this rank. The pool
-// therefore allocates before the first call, and frees only when the heap is destroyed. Thread
-// safe.
+// therefore allocates slabs of slots, the first one before the first call, and frees them only when
+// the heap is destroyed. Thread safe.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,8 @@ class PinnedSlotPool {
   PinnedSlotPool(const PinnedSlotPool&) = delete;
   PinnedSlotPool& operator=(const PinnedSlotPool&) = delete;
 
-  // A slot, which returns its memory to the pool on destruction. REQUIRES: at that time, the device
-  // no longer uses the memory.
+  // A slot, whose destructor returns its memory to the pool. REQUIRES: when the slot is destroyed,
+  // the device no longer uses the memory.
   template <typename T>
   class Slot {
    public:

@@ -19,8 +19,8 @@ namespace ashlar::symm {
 
 class AddressTables {
  public:
-  // A table, which makes its memory available for other tables on destruction. REQUIRES: at
-  // that time, no kernel reads the table any more.
+  // A table, whose destructor makes its memory available for other tables. REQUIRES: when the table
+  // is destroyed, no kernel reads it any more.
   class Table {
    public:
     Table(AddressTables& owner, std::byte* at) : owner_(owner), at_(at) {}

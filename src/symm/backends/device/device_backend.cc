@@ -23,8 +23,8 @@ class MappedExtent final : public MappedMemory {
         extent_(extent),
         range_(range),
         fabric_status_(std::move(fabric_status)) {}
-  // Errors from a lost device are ignored, since the device keeps its memory until the process
-  // exits.
+  // Ignores errors, which a destructor cannot report. They are expected only if the device is lost;
+  // its memory then stays allocated until the process exits.
   ~MappedExtent() override {
     (void)device_.unmap(range_).ok();
     (void)device_.free_addresses(range_).ok();
@@ -33,8 +33,8 @@ class MappedExtent final : public MappedMemory {
 
   Device& device() const { return device_; }
   ExtentId extent() const { return extent_; }
-  // Returns why this memory cannot be exported as a fabric handle although the device supports
-  // fabric handles, or ok if it can.
+  // Returns an error if the device supports fabric handles but this memory was allocated without
+  // support for them; otherwise ok.
   const Status& fabric_status() const { return fabric_status_; }
 
  private:
@@ -75,10 +75,10 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::allocate(size_t bytes, size
   return mapped;
 }
 
-// Requests both export types if the device has them, since the type is chosen at the rendezvous.
-// The service for fabric handles may have stopped since the device was probed, or the driver may
-// support only one type per allocation. In these cases, falls back to descriptors and remembers the
-// reason.
+// Requests both export types if the device has them, since the type is chosen at the rendezvous. If
+// the driver rejects that, falls back to descriptors and remembers the reason: the IMEX service,
+// which fabric handles need, may have stopped since the device was probed, or the driver may
+// support only one type per allocation.
 Result<DeviceBackend::CreatedExtent> DeviceBackend::create(size_t bytes) {
   const DeviceProperties& properties = device_.properties();
   CreateOptions options;
@@ -191,8 +191,8 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::map_imported(const Result<E
   return map({*extent, {}}, bytes);
 }
 
-// Mappings of another device in this process are not valid for this device, so the memory is
-// imported.
+// If the memory was mapped for another device of this process, exports and imports it, because the
+// mapping is not valid for this device.
 Result<std::shared_ptr<MappedMemory>> DeviceBackend::adopt(std::shared_ptr<MappedMemory> memory) {
   const auto* own = dynamic_cast<const MappedExtent*>(memory.get());
   if (own == nullptr) return Status::format("the adopted memory is not device memory");

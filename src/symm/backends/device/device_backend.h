@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Symmetric memory on any Device: extents that can be exported as file descriptors or, where the
-// device supports it, as fabric handles, and are mapped by every rank's device.
+// Symmetric memory on any Device: extents that can be exported as file descriptors, as fabric
+// handles or as both, whichever the device supports, and are mapped by every rank's device.
 #pragma once
 
 #include <memory>
@@ -50,7 +50,8 @@ class DeviceBackend final : public Backend {
   // Maps an extent at newly reserved addresses. Takes ownership of the extent, even on failure.
   Result<std::shared_ptr<MappedMemory>> map(CreatedExtent created, size_t bytes);
   Status zero(DeviceAddress at, size_t bytes);
-  // Returns the allocation granularity, with which memory can also be bound to multicast objects.
+  // Returns the allocation granularity. If the device has multicast, memory of this granularity can
+  // also be bound to multicast objects.
   size_t granularity_bytes() const;
 
   Device& device_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the external buffer of each collective. Has one overload per collective, since their fields
+// Finds the external buffer of each kind of request. Has one overload per kind, since their fields
 // differ.
 #include "symm/backends/device/external_buffer.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The input or output buffer of a collective that is not part of the symmetric range. The device
-// must be able to access it.
+// The input or output buffer that a request names in addition to the symmetric range. The device
+// must be able to access the buffer.
 #pragma once
 
 #include <cstddef>

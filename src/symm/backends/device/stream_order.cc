@@ -25,7 +25,8 @@ Status StreamOrder::enqueue(StreamId stream, const std::function<Status()>& laun
   if (is_recorded_) {
     if (Status waits = device_.wait_event(stream, *event_); !waits.ok()) return waits;
   }
-  // If a launch fails, earlier kernels of the call may already be in the stream.
+  // Records the event even if a launch fails, because earlier kernels of the call may already be in
+  // the stream.
   const Status launched = launch();
   const Status recorded = device_.record_event(*event_, stream);
   is_recorded_ = is_recorded_ || recorded.ok();

@@ -33,8 +33,8 @@ class StreamOrder {
   bool is_recorded_ ASHLAR_GUARDED_BY(mutex_) = false;
 };
 
-// Streams for blocking calls. Concurrent calls use different streams, so that none waits for
-// another.
+// Streams for blocking calls. Concurrent calls use different streams, so that none waits for the
+// work of another.
 class BlockingStreams {
  public:
   explicit BlockingStreams(Device& device) : device_(device) {}

@@ -17,7 +17,7 @@
 namespace ashlar::symm {
 namespace {
 
-// With these seals, the size cannot change and the seals cannot be removed.
+// With these seals, the size cannot change, and no further seals can be added.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 Status memory_error(std::string_view call, size_t bytes) {

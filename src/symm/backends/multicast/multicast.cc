@@ -16,7 +16,7 @@ Result<MulticastDriver::Object> MulticastDriver::import_fabric(const FabricHandl
   return Status::unsupported("multicast of this back end does not span machines");
 }
 
-// Errors are ignored: nothing can be done about them, and other ranks do not wait for this.
+// Ignores errors, which a destructor cannot report. Other ranks do not wait for these calls.
 Multicast::~Multicast() {
   if (base_ != nullptr) (void)driver_.unmap(object_, base_).ok();
   if (is_bound_) (void)driver_.unbind(object_).ok();

@@ -2,7 +2,8 @@
 //
 // Multicast: an address at which a store reaches every rank's memory of a block, and a load
 // combines the values of all ranks. Declares the driver interface and a rank's part of a multicast
-// object, which multicast_setup.cc sets up on all ranks. Thread safe.
+// object, which multicast_setup.cc sets up on all ranks. Drivers and MulticastReleaser are thread
+// safe; Multicast is not.
 #pragma once
 
 #include <cstddef>
@@ -43,9 +44,9 @@ class MulticastDriver {
   // Returns kUnsupported if the driver has no fabric handles.
   virtual Result<FabricHandle> export_fabric(Object object);
   virtual Result<Object> import_fabric(const FabricHandle& handle, const Shape& shape);
-  // Adds this device. All ranks must have added theirs before a rank calls `bind`.
+  // Adds this device. All ranks must have added their devices before a rank calls `bind`.
   virtual Status add_device(Object object) = 0;
-  // Binds this rank's memory. REQUIRES: it has as many bytes as the object.
+  // Binds this rank's memory. REQUIRES: the memory has as many bytes as the object.
   virtual Status bind(Object object, const std::shared_ptr<MappedMemory>& memory) = 0;
   virtual Result<std::byte*> map(Object object) = 0;
   virtual Status unmap(Object object, std::byte* at) = 0;
@@ -85,7 +86,7 @@ class Multicast {
   std::byte* base_ = nullptr;
 };
 
-// Multicast, or the reason why it is not available. All ranks have the same outcome.
+// Multicast, or the reason why it is not available. Either all ranks have multicast or none has.
 struct MulticastSetupResult {
   std::unique_ptr<Multicast> multicast{};
   std::string reason{};

@@ -17,7 +17,8 @@
 
 namespace ashlar::symm {
 
-// Accessed atomically, since ranks may be processes.
+// Shared by ranks, which may be processes. The creator writes `device_count` and `bytes` before it
+// stores `magic`. All other fields are accessed atomically.
 struct SimMulticast::SharedState {
   uint32_t magic = 0;
   uint32_t device_count = 0;

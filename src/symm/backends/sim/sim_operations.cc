@@ -56,8 +56,8 @@ Status SimOperations::run(const Collective& request, const RunOptions& run_optio
   return submit({kernel, true}, run_options);
 }
 
-// A lost device ends waits while a kernel may still be running. The kernel therefore keeps its
-// result on the heap, and the owner of the memory waits for it.
+// If the device is lost, the wait ends while the kernel may still be running. The kernel therefore
+// keeps its result on the heap, and the destructor waits for the kernel (`in_flight_`).
 Result<uint64_t> SimOperations::counter_value(int from, int channel) {
   if (Status wrong = check(*pads_, Signal{Signal::Kind::kWaitForValue, from, channel, 0});
       !wrong.ok()) {
@@ -126,7 +126,8 @@ Status SimOperations::submit(const Submission& work, const RunOptions& run_optio
     };
     return launch(work, *run_options.stream, kernel);
   }
-  // Errors from other work after this point are reported by the next call.
+  // The kernel reports errors of work that has ended before it starts. Later errors are reported by
+  // the next call.
   const auto outcome = std::make_shared<Status>();  // written by the kernel
   const auto kernel = [this, outcome, run = work.kernel, timeout = run_options.timeout,
                        running = run_options.in_flight->begin()]() -> Status {
@@ -145,7 +146,8 @@ Status SimOperations::launch(const Submission& work, StreamId stream,
   return enqueue(stream, {launch_kernel, work.is_ordered});
 }
 
-// Running kernels of a lost device end when its group fails.
+// If the device is lost, DeviceOperations::finish fails the group, which ends kernels that are
+// still waiting.
 Status SimOperations::finish(StreamId stream) {
   if (Status waited = DeviceOperations::finish(stream); !waited.ok()) return waited;
   return take_pending_error();
@@ -162,8 +164,7 @@ void SimOperations::set_pending_error(const Status& ended) {
 }
 
 Status SimOperations::record_failure(Status ended) {
-  if (ended.ok() || ended.is(StatusKind::kInvalidArgument))
-    return ended;  // all ranks get the same result
+  if (ended.ok() || ended.is(StatusKind::kInvalidArgument)) return ended;  // complete on all ranks
   MutexLock lock(mutex_);
   has_failed_work_ = true;
   return ended;

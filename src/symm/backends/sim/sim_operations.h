@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations on the memory of simulated devices. Each operation is a simulated kernel that runs the
-// host algorithm on the device's view of all ranks' memory, so results, waits, timeouts and
-// failures are the same as on the host.
+// Operations on the memory of simulated devices. Each operation except put and get is a simulated
+// kernel that runs the host algorithm on the device's view of all ranks' memory, so results, waits,
+// timeouts and failures are the same as on the host.
 //
-// A kernel that fails does not lose the device. Later work of the group is skipped, and the next
-// call or `finish` reports the error. Then the group is usable again unless it has failed.
+// A kernel that fails does not lose the device. Later signals and collectives of the group are
+// skipped, and the next signal, collective or `finish` reports the error. Then the group is usable
+// again unless it has failed.
 #pragma once
 
 #include <functional>
@@ -54,12 +55,13 @@ class SimOperations final : public DeviceOperations {
   // Returns and clears an error from stream work that has not been reported yet.
   Status take_pending_error() ASHLAR_EXCLUDES(mutex_);
   void set_pending_error(const Status& ended) ASHLAR_EXCLUDES(mutex_);
-  // Returns `ended`, and remembers that work has failed if the ranks may have different outcomes.
+  // Returns `ended`, the result of a collective. Remembers that work has failed unless the
+  // collective is complete on all ranks.
   Status record_failure(Status ended) ASHLAR_EXCLUDES(mutex_);
   Status pending_error() const ASHLAR_EXCLUDES(mutex_);
 
   sim::SimDevice& device_;
-  std::unique_ptr<SignalPads> pads_;  // the device's view; accessed by kernels only
+  std::unique_ptr<SignalPads> pads_;  // the device's view; only kernels access its words
   CollectiveRunner runner_;
 
   mutable Mutex mutex_;

@@ -26,8 +26,6 @@ inline constexpr const char* kMultimemStoreName = "ashlar_symm_multimem_store";
 // The prefix of the names of kernels that sum; the element type follows.
 inline constexpr const char* kMultimemSumPrefix = "ashlar_symm_multimem_sum_";
 
-// Kernels that wait use one block, so that all threads are resident, with one thread per rank.
-inline constexpr uint32_t kWaitingThreads = kMaxRanks;
 // The threads per block and the maximum number of blocks of kernels that do not wait.
 inline constexpr uint32_t kWorkingThreads = 256;
 inline constexpr uint32_t kMaxBlocks = 128;
@@ -71,9 +69,10 @@ struct KernelResult {
   uint32_t channel;
   uint32_t reserved;
   uint64_t waited_ns;
-  uint64_t value;                    // the awaited value, or the required bytes
-  CallWords called;                  // the call that could not continue
-  CallWords expected;                // the call that `called` did not match
+  uint64_t value;    // the awaited value, or the required bytes
+  CallWords called;  // kUnfinished: the call that cannot start; other kinds: a rank's call or share
+  CallWords
+      expected;  // kUnfinished: the unfinished call; kMismatch: the call that `called` differs from
   uint32_t missing[kMaxRanks / 32];  // one bit per rank that had not arrived
 };
 
@@ -92,7 +91,7 @@ struct RowShare {
   uint64_t bytes;
 };
 
-// The results of one call that waits, in pinned host memory.
+// The result of a blocking call, and the shares and rows of an all-to-all-v, in pinned host memory.
 struct CallRecord {
   KernelResult result;
   uint64_t value;  // the counter, if the call reads a counter
@@ -104,7 +103,7 @@ struct CallRecord {
 
 // The state of the current collective of a group on one rank, in device memory. Initially zero.
 // Kernels of collectives and barriers of a group run one after the other (stream_order.h), so only
-// `error_claim` is accessed concurrently.
+// `error_claim` is accessed by concurrent kernels.
 struct DeviceState {
   uint32_t error_claim;  // StatusBoard::reported_count, or one more if there is an unreported error
   uint32_t arrived_count;            // threads of the current barrier that have finished
@@ -146,7 +145,7 @@ struct SignalArguments {
   uint32_t peer;
   uint32_t channel;
   uint32_t reserved;
-  uint64_t line;  // the pad line of the receiver, or of this rank for waits
+  uint64_t line;  // in the pad of the peer, or of this rank for waits and reads
   uint64_t value;
 };
 

@@ -31,7 +31,7 @@ enum class BarrierAction : uint32_t {
   kRun,
   kPass,    // already completed
   kRefuse,  // another collective is unfinished
-  kSkip     // an earlier error has not been reported yet
+  kSkip     // an earlier error has not been reported yet, or the collective has ended early
 };
 
 ASHLAR_ON_DEVICE BarrierAction choose_action(const BarrierArguments& args) {
@@ -115,8 +115,8 @@ ASHLAR_ON_DEVICE bool has_skipped(const BarrierArguments& args) {
   return is_skipped;
 }
 
-// Compares the signatures of all ranks. Every rank has received the same signatures, so all ranks
-// get the same result.
+// Compares the signatures of all ranks. Except in an all-to-all-v, every rank has received the same
+// signatures, so all ranks get the same result.
 ASHLAR_ON_DEVICE void compare_calls(const BarrierArguments& args, DeviceState* state) {
   const bool has_rows = args.rows != 0;
   CallWords first = signature_of(args);

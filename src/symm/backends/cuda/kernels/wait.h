@@ -17,7 +17,8 @@ struct WaitLimits {
   uint64_t timeout_ns;  // 0 for none
 };
 
-// Calls `attempt()` until it succeeds. Makes at least one attempt, even after the timeout.
+// Calls `attempt()` until it succeeds or a limit is reached. Makes at least one attempt, even after
+// the timeout.
 template <typename Attempt>
 ASHLAR_ON_DEVICE WaitResult wait_until(const Attempt& attempt, const WaitLimits& limits) {
   // The failure flag is in host memory, so poll it rarely.
