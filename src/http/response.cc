@@ -14,7 +14,7 @@
 namespace ashlar::http {
 namespace {
 
-constexpr std::string_view kPolicy =
+constexpr std::string_view kContentSecurityPolicy =
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' blob: data:; font-src data:; connect-src 'self'; worker-src 'self' blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -88,7 +88,7 @@ std::string format_head(const Response& response, bool keeps_alive) {
               "\r\nConnection: ", keeps_alive ? "keep-alive" : "close",
               "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff"
               "\r\nReferrer-Policy: no-referrer\r\nContent-Security-Policy: ",
-              kPolicy, "\r\n\r\n");
+              kContentSecurityPolicy, "\r\n\r\n");
 }
 
 std::optional<ResponseHead> parse_response_head(std::string_view bytes) {

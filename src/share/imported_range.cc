@@ -28,7 +28,7 @@ Status ImportedGranules::add(int fd) {
   const Status mapped = device_.map(at, *extent);
   if (mapped.ok()) ++mapped_count_;
   const Status released = device_.release(*extent);
-  if (!released.ok()) leftovers_.push_back(*extent);
+  if (!released.ok()) unreleased_extents_.push_back(*extent);
   return mapped.ok() ? released : mapped;
 }
 
@@ -46,9 +46,10 @@ Status ImportedGranules::close() {
     if (Status unmapped = device_.unmap(mapped); !unmapped.ok()) return unmapped;
     mapped_count_ = 0;
   }
-  while (!leftovers_.empty()) {
-    if (Status released = device_.release(leftovers_.back()); !released.ok()) return released;
-    leftovers_.pop_back();
+  while (!unreleased_extents_.empty()) {
+    if (Status released = device_.release(unreleased_extents_.back()); !released.ok())
+      return released;
+    unreleased_extents_.pop_back();
   }
   if (is_reserved_) {
     if (Status freed = device_.free_addresses(range_); !freed.ok()) return freed;

@@ -50,8 +50,8 @@ class ImportedGranules final : public ImportedRange {
   Device& device_;
   const size_t granule_bytes_;
   const AddressRange range_;
-  size_t mapped_count_ = 0;          // changed by add and close only
-  std::vector<ExtentId> leftovers_;  // imported extents whose release failed
+  size_t mapped_count_ = 0;                   // changed by add and close only
+  std::vector<ExtentId> unreleased_extents_;  // imported extents whose release failed
   bool is_reserved_ = true;
 
   Mutex mutex_;

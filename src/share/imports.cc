@@ -17,7 +17,7 @@ Imports::~Imports() {
   std::vector<PendingClose> closing;
   {
     MutexLock lock(mutex_);
-    closing.swap(closing_);
+    closing.swap(pending_closes_);
   }
   for (PendingClose& each : closing) wait(each);
   closing.clear();
@@ -143,7 +143,7 @@ void Imports::close(std::shared_ptr<Import> import, std::vector<DeviceStream> us
   closing.uses = std::move(uses);
   {
     MutexLock lock(mutex_);
-    closing_.push_back(std::move(closing));
+    pending_closes_.push_back(std::move(closing));
   }
   defer_error(collect());
 }
@@ -152,7 +152,7 @@ Status Imports::collect() {
   std::vector<PendingClose> closing;
   {
     MutexLock lock(mutex_);
-    closing.swap(closing_);
+    closing.swap(pending_closes_);
   }
   std::vector<PendingClose> left;
   for (PendingClose& each : closing) {
@@ -164,8 +164,8 @@ Status Imports::collect() {
   closing.clear();
   retry_unclosed();
   MutexLock lock(mutex_);
-  closing_.insert(closing_.end(), std::make_move_iterator(left.begin()),
-                  std::make_move_iterator(left.end()));
+  pending_closes_.insert(pending_closes_.end(), std::make_move_iterator(left.begin()),
+                         std::make_move_iterator(left.end()));
   return std::exchange(deferred_error_, {});
 }
 
@@ -222,7 +222,7 @@ Status Imports::trim() {
   std::vector<PendingClose> closing;
   {
     MutexLock lock(mutex_);
-    closing.swap(closing_);
+    closing.swap(pending_closes_);
   }
   for (PendingClose& each : closing) {
     while (!each.destroyed_stream_devices.empty()) {
@@ -236,8 +236,8 @@ Status Imports::trim() {
   }
   {
     MutexLock lock(mutex_);
-    closing_.insert(closing_.end(), std::make_move_iterator(closing.begin()),
-                    std::make_move_iterator(closing.end()));
+    pending_closes_.insert(pending_closes_.end(), std::make_move_iterator(closing.begin()),
+                           std::make_move_iterator(closing.end()));
   }
   return collect();
 }

@@ -102,7 +102,7 @@ class Imports {
 
   Mutex mutex_;
   std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<PendingClose> closing_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<PendingClose> pending_closes_ ASHLAR_GUARDED_BY(mutex_);
   // Ranges that could not be closed. The next collect retries.
   std::vector<std::unique_ptr<ImportedRange>> unclosed_ ASHLAR_GUARDED_BY(mutex_);
   Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocates symmetric memory, exports it to other processes and imports theirs. The back end `host`
-// provides system memory (memfd); devices have their own back ends. Independent of ranks and
+// Allocates symmetric memory, exports it to other processes and imports their memory. The back end
+// `host` provides system memory (memfd); devices have their own back ends. Independent of ranks and
 // groups. Thread safe.
 #pragma once
 

@@ -82,7 +82,8 @@ inline CallSignature make_signature(const SymmetricRange& range, uint64_t code, 
 }
 
 // Returns the first step of a collective: sends this rank's signature to all ranks, waits for
-// theirs and compares them. If the signatures differ, all ranks get the same outcome.
+// their signatures and compares all of them. If the signatures differ, all ranks get the same
+// outcome.
 CollectiveRunner::Step announce_step(const CollectiveContext& context, const CallSignature& call,
                                      const Limits& limits);
 // Writes the signature to the pad of `peer`, which reads it after the barrier. If `peer` is on

@@ -18,8 +18,6 @@ namespace {
 
 using kernels::ResultKind;
 
-uint64_t address_of(const MappedMemory& memory) { return address_of(memory.base()); }
-
 void copy_rows(const kernels::CallRecord& record, const AllToAllV& rows) {
   if (record.has_rows == 0) return;
   std::copy_n(record.out_splits, rows.out_splits.size(), rows.out_splits.begin());
@@ -166,7 +164,7 @@ Result<uint64_t> CudaOperations::scratch_address(size_t bytes) {
     if (!made.ok()) return made.status();
     scratch_buffers_.push_back(*std::move(made));
   }
-  return address_of(*scratch_buffers_.back());
+  return address_of(scratch_buffers_.back()->base());
 }
 
 Status CudaOperations::submit_in_stream(const KernelPlan& plan, const AllToAllV* rows,
@@ -235,7 +233,7 @@ Status CudaOperations::run_now(const KernelPlan& plan, const AllToAllV* rows,
 kernels::CommonArguments CudaOperations::fill_common(kernels::CommonArguments common,
                                                      const LaunchBuffers& buffers) const {
   common.board = board_.address();
-  common.state = address_of(*device_state_);
+  common.state = address_of(device_state_->base());
   common.record = buffers.record;
   common.timeout_ns = buffers.timeout_ns;
   return common;

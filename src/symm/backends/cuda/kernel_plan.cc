@@ -90,7 +90,7 @@ class KernelPlanBuilder {
     }
     plan_.steps.emplace_back(CopyStep{.bytes = arguments.bytes, .arguments = arguments});
   }
-  void restore(uint64_t to, size_t bytes) {
+  void copy_from_scratch(uint64_t to, size_t bytes) {
     kernels::CopyArguments back{};
     back.kind = CopyKind::kFromScratch;
     back.external = to;
@@ -178,7 +178,7 @@ KernelPlan plan_one_shot(const CollectiveContext& context, const AllReduce& requ
   builder.require_scratch(bytes);
   builder.reduce(request.reduction, whole, {.to = ReduceDestination::kScratch});
   builder.add_barrier();
-  builder.restore(builder.own_range(), bytes);
+  builder.copy_from_scratch(builder.own_range(), bytes);
   return builder.finish();
 }
 
@@ -205,7 +205,7 @@ KernelPlan plan_two_shot(const CollectiveContext& context, const AllReduce& requ
   collect.range_step = collect.bytes;
   builder.copy(collect);
   builder.add_barrier();
-  builder.restore(builder.own_range() + part.begin_bytes, part.bytes);
+  builder.copy_from_scratch(builder.own_range() + part.begin_bytes, part.bytes);
   return builder.finish();
 }
 

@@ -87,9 +87,10 @@ Result<DeviceBackend::CreatedExtent> DeviceBackend::create(size_t bytes) {
   const SavedLastErrors before;
   const Result<ExtentId> extent = device_.create(bytes, options);
   if (extent.ok()) return CreatedExtent{*extent, {}};
-  const Status& refused = extent.status();
-  const bool is_final = refused.is(StatusKind::kOutOfMemory) || refused.is(StatusKind::kDeviceLost);
-  if (is_final || !options.export_fabric || !options.export_fd) return refused;
+  const Status& combined_error = extent.status();
+  const bool is_final =
+      combined_error.is(StatusKind::kOutOfMemory) || combined_error.is(StatusKind::kDeviceLost);
+  if (is_final || !options.export_fabric || !options.export_fd) return combined_error;
   before.restore();
   options.export_fabric = false;
   const Result<ExtentId> descriptor_only = device_.create(bytes, options);
@@ -98,7 +99,7 @@ Result<DeviceBackend::CreatedExtent> DeviceBackend::create(size_t bytes) {
       *descriptor_only,
       Status::unsupported(text("memory that can be exported both as a descriptor and as "
                                "a fabric handle was refused, so descriptors are used: ",
-                               refused.call(), ": ", refused.message()))};
+                               combined_error.call(), ": ", combined_error.message()))};
 }
 
 size_t DeviceBackend::granularity_bytes() const {

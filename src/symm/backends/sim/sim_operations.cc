@@ -23,10 +23,10 @@ Result<std::unique_ptr<Operations>> SimOperations::make(sim::SimDevice& device,
   std::unique_ptr<SimOperations> made(new SimOperations(device, options));
   std::vector<std::byte*> bases;
   for (int rank = 0; rank < options.rank_info.world_size; ++rank) {
-    const Result<std::byte*> seen =
+    const Result<std::byte*> base =
         translate(device, options.pads->pad(rank), options.pads->pad_bytes());
-    if (!seen.ok()) return seen.status();
-    bases.push_back(*seen);
+    if (!base.ok()) return base.status();
+    bases.push_back(*base);
   }
   Result<SignalPads> pads =
       SignalPads::make(options.rank_info.rank, options.channel_count, std::move(bases));
@@ -46,12 +46,12 @@ Status SimOperations::run(const Signal& request, const RunOptions& run_options) 
 
 Status SimOperations::run(const Collective& request, const RunOptions& run_options) {
   if (Status wrong = check(context(), request); !wrong.ok()) return wrong;
-  Result<TranslatedCollective> seen = TranslatedCollective::of(device_, request);
-  if (!seen.ok()) return seen.status();
-  const auto kept =
-      std::make_shared<TranslatedCollective>(*std::move(seen));  // copies of a kernel share it
-  const auto kernel = [this, kept](const Limits& limits) {
-    return record_failure(perform(context(), kept->collective(), limits));
+  Result<TranslatedCollective> translated = TranslatedCollective::of(device_, request);
+  if (!translated.ok()) return translated.status();
+  // Copies of the kernel share the collective.
+  const auto shared = std::make_shared<TranslatedCollective>(*std::move(translated));
+  const auto kernel = [this, shared](const Limits& limits) {
+    return record_failure(perform(context(), shared->collective(), limits));
   };
   return submit({kernel, true}, run_options);
 }
@@ -75,10 +75,10 @@ Result<uint64_t> SimOperations::counter_value(int from, int channel) {
 
 Status SimOperations::store_words(const PeerTable& peers, const WordFillRequest& request,
                                   const RunOptions& run_options) {
-  const std::byte* first = peers.pad(request.rank) + request.offset;
-  const Result<std::byte*> seen = translate(device_, first, request.count * sizeof(uint32_t));
-  if (!seen.ok()) return seen.status();
-  return submit_unordered([first = *seen, request] { store_words_at(first, request); },
+  const Result<std::byte*> first = translate(device_, peers.pad(request.rank) + request.offset,
+                                             request.count * sizeof(uint32_t));
+  if (!first.ok()) return first.status();
+  return submit_unordered([first = *first, request] { store_words_at(first, request); },
                           run_options);
 }
 
@@ -87,14 +87,14 @@ Status SimOperations::multicast_put(const PeerTable& peers, const MulticastPut& 
   const size_t bytes = request.from.size();
   const Result<std::byte*> from = translate(device_, request.from.data(), bytes);
   if (!from.ok()) return external_buffer_error(external_buffer_of(request), from.status());
-  std::vector<std::byte*> all;
+  std::vector<std::byte*> targets;
   for (int rank = 0; rank < options_.rank_info.world_size; ++rank) {
-    const Result<std::byte*> seen = translate(device_, peers.buffer(rank) + request.offset, bytes);
-    if (!seen.ok()) return seen.status();
-    all.push_back(*seen);
+    const Result<std::byte*> to = translate(device_, peers.buffer(rank) + request.offset, bytes);
+    if (!to.ok()) return to.status();
+    targets.push_back(*to);
   }
-  const auto copy = [from = *from, bytes, all = std::move(all)] {
-    for (std::byte* const to : all) copy_bytes(to, from, bytes);
+  const auto copy = [from = *from, bytes, targets = std::move(targets)] {
+    for (std::byte* const to : targets) copy_bytes(to, from, bytes);
   };
   return submit_unordered(copy, run_options);
 }

@@ -20,23 +20,27 @@ SymmetricRange& range_of(Request& each) {
   return each.range;
 }
 
-void set_external_buffer(ThresholdAllReduce& each, std::byte* seen) { each.request.out = seen; }
-void set_external_buffer(AllGather& each, std::byte* seen) { each.in = seen; }
-void set_external_buffer(MultimemAllReduce& each, std::byte* seen) { each.request.out = seen; }
-void set_external_buffer(MultimemReduce& each, std::byte* seen) { each.request.out = seen; }
-void set_external_buffer(MultimemAllGather& each, std::byte* seen) { each.request.in = seen; }
+void set_external_buffer(ThresholdAllReduce& each, std::byte* address) {
+  each.request.out = address;
+}
+void set_external_buffer(AllGather& each, std::byte* address) { each.in = address; }
+void set_external_buffer(MultimemAllReduce& each, std::byte* address) {
+  each.request.out = address;
+}
+void set_external_buffer(MultimemReduce& each, std::byte* address) { each.request.out = address; }
+void set_external_buffer(MultimemAllGather& each, std::byte* address) { each.request.in = address; }
 template <typename Request>
-void set_external_buffer(Request& each, std::byte* seen) {
-  each.out = seen;
+void set_external_buffer(Request& each, std::byte* address) {
+  each.out = address;
 }
 
 }  // namespace
 
 Result<std::byte*> translate(sim::SimDevice& device, const std::byte* address, size_t bytes) {
   const AddressRange range{DeviceAddress(reinterpret_cast<uint64_t>(address)), bytes};
-  const Result<void*> seen = device.view(range, Access::kReadWrite);
-  if (!seen.ok()) return seen.status();
-  return static_cast<std::byte*>(*seen);
+  const Result<void*> view = device.view(range, Access::kReadWrite);
+  if (!view.ok()) return view.status();
+  return static_cast<std::byte*>(*view);
 }
 
 Result<TranslatedCollective> TranslatedCollective::of(sim::SimDevice& device,

@@ -69,17 +69,19 @@ struct KernelResult {
   uint32_t channel;
   uint32_t reserved;
   uint64_t waited_ns;
-  uint64_t value;    // the awaited value, or the required bytes
-  CallWords called;  // kUnfinished: the call that cannot start; other kinds: a rank's call or share
-  CallWords
-      expected;  // kUnfinished: the unfinished call; kMismatch: the call that `called` differs from
+  uint64_t value;  // the awaited value, or the required bytes
+  // kUnfinished: the call that cannot start, and the unfinished call. kMismatch: a rank's call, and
+  // the call that it differs from. Other kinds use `called` for a rank's share or the size of
+  // `out`.
+  CallWords called;
+  CallWords expected;
   uint32_t missing[kMaxRanks / 32];  // one bit per rank that had not arrived
 };
 
 // The errors of a group on one rank, in pinned host memory.
 struct StatusBoard {
   uint32_t has_failed;      // set by the host; ends the waits of all kernels of the group
-  uint32_t reported_count;  // number of errors that were reported to the user
+  uint32_t reported_count;  // number of errors that have been reported to the caller
   // Whether a collective has ended early. If so, other ranks may still be inside it.
   uint32_t has_incomplete_collective;
   KernelResult result;  // the first unreported error from stream work
