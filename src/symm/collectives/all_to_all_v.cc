@@ -20,7 +20,8 @@ Status check(const CollectiveContext& context, const AllToAllV& request,
   if (Status wrong = check_range(context, request.range, total, 1); !wrong.ok()) return wrong;
   const Result<size_t> room = checked_bytes("out_bytes", request.out_bytes, 1);
   if (!room.ok()) return room.status();
-  return check_disjoint("out", request.out, *room, 1, {request.range.of(context.rank()), total});
+  return check_disjoint("out", request.out, *room, 1,
+                        {request.range.address(context.rank()), total});
 }
 
 Status announce(const CollectiveContext& context, const AllToAllV& request,

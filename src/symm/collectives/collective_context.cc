@@ -108,7 +108,7 @@ Status SymmetricRange::read(int rank, size_t begin, std::span<std::byte> into,
     const uint64_t at = remote_begin + static_cast<uint64_t>(offset_bytes) + begin;
     return remote->get(rank, at, into, deadline);
   }
-  copy_bytes(into.data(), of(rank) + begin, into.size());
+  copy_bytes(into.data(), address(rank) + begin, into.size());
   return {};
 }
 
@@ -118,7 +118,7 @@ Status SymmetricRange::write(int rank, size_t begin, std::span<const std::byte> 
     const uint64_t at = remote_begin + static_cast<uint64_t>(offset_bytes) + begin;
     return remote->put(rank, at, from, deadline);
   }
-  copy_bytes(of(rank) + begin, from.data(), from.size());
+  copy_bytes(address(rank) + begin, from.data(), from.size());
   return {};
 }
 

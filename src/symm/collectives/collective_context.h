@@ -38,7 +38,7 @@ struct SymmetricRange {
 
   // Returns the start of the range in the buffer of `rank`. REQUIRES: check_range returned ok, and
   // `rank` is on this machine.
-  std::byte* of(int rank) const { return bases[static_cast<size_t>(rank)] + offset_bytes; }
+  std::byte* address(int rank) const { return bases[static_cast<size_t>(rank)] + offset_bytes; }
   bool is_remote(int rank) const { return bases[static_cast<size_t>(rank)] == nullptr; }
 
   // `read` and `write` copy from and to the range of a rank on any machine. `begin` is relative to

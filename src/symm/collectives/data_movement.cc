@@ -29,7 +29,7 @@ Result<size_t> check(const CollectiveContext& context, const AllGather& request)
   if (!total.ok()) return total.status();
   if (Status wrong = check_range(context, request.range, *total, 1); !wrong.ok()) return wrong;
   const size_t bytes = *total / ranks;
-  const std::byte* own = request.range.of(context.rank());
+  const std::byte* own = request.range.address(context.rank());
   if (request.in != own + bytes * static_cast<size_t>(context.rank())) {
     Status wrong = check_disjoint("in", request.in, bytes, 1, {own, *total});
     if (!wrong.ok()) return wrong;
@@ -45,7 +45,7 @@ Result<size_t> check(const CollectiveContext& context, const Broadcast& request)
     return Status::invalid_argument(text("root: ", wrong.message()));
   }
   if (request.out != nullptr) {
-    const std::byte* own = request.range.of(context.rank());
+    const std::byte* own = request.range.address(context.rank());
     Status wrong = check_disjoint("out", request.out, *bytes, 1, {own, *bytes});
     if (!wrong.ok()) return wrong;
   }
@@ -57,7 +57,7 @@ Result<size_t> check(const CollectiveContext& context, const AllToAll& request) 
   const Result<size_t> total = checked_bytes("bytes", request.bytes, ranks);
   if (!total.ok()) return total.status();
   if (Status wrong = check_range(context, request.range, *total, 1); !wrong.ok()) return wrong;
-  const std::span<const std::byte> own(request.range.of(context.rank()), *total);
+  const std::span<const std::byte> own(request.range.address(context.rank()), *total);
   if (Status wrong = check_disjoint("out", request.out, *total, 1, own); !wrong.ok()) return wrong;
   return *total;
 }
@@ -108,7 +108,7 @@ Status broadcast(const CollectiveContext& context, const Broadcast& request, con
   const CallSignature call = make_signature(
       request.range, CallSignature::encode(CollectiveKind::kBroadcast, {}, request.root), *bytes);
   const auto work = [&](Scratch&) {
-    std::byte* to = request.out == nullptr ? request.range.of(context.rank()) : request.out;
+    std::byte* to = request.out == nullptr ? request.range.address(context.rank()) : request.out;
     return request.range.read(request.root, 0, {to, *bytes}, limits.deadline);
   };
   return context.runner.run(

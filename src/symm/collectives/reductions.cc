@@ -43,7 +43,7 @@ class RankInputs {
   Status reduce_to(std::byte* out, const Reduction& reduction, ByteRange part, Deadline deadline) {
     if (range_.remote == nullptr) {
       for (size_t rank = 0; rank < all_.size(); ++rank) {
-        all_[rank] = range_.of(static_cast<int>(rank)) + part.begin_bytes;
+        all_[rank] = range_.address(static_cast<int>(rank)) + part.begin_bytes;
       }
       reduce(reduction, all_, out, part.bytes / element_bytes(reduction.type));
       return {};
@@ -63,7 +63,7 @@ class RankInputs {
     for (size_t at = 0; at < all_.size(); ++at) {
       const int rank = static_cast<int>(at);
       if (!range_.is_remote(rank)) {
-        all_[at] = range_.of(rank) + chunk.begin_bytes;
+        all_[at] = range_.address(rank) + chunk.begin_bytes;
         continue;
       }
       std::byte* here = staged_.data() + at * staged_bytes_;
@@ -101,7 +101,7 @@ Result<size_t> check(const CollectiveContext& context, const AllReduce& request)
   if (Status wrong = check_range(context, request.range, *bytes, element); !wrong.ok())
     return wrong;
   if (request.out != nullptr) {
-    const std::span<const std::byte> own(request.range.of(context.rank()), *bytes);
+    const std::span<const std::byte> own(request.range.address(context.rank()), *bytes);
     Status wrong = check_disjoint("out", request.out, *bytes, element, own);
     if (!wrong.ok()) return wrong;
   }
@@ -116,12 +116,12 @@ Status reduce_and_send(const CollectiveContext& context, RankInputs& inputs,
   for (size_t done = 0; done < part.bytes; done += kChunkBytes) {
     const ByteRange chunk{.begin_bytes = part.begin_bytes + done,
                           .bytes = std::min(kChunkBytes, part.bytes - done)};
-    std::byte* own = request.range.of(context.rank()) + chunk.begin_bytes;
+    std::byte* own = request.range.address(context.rank()) + chunk.begin_bytes;
     Status reduced = inputs.reduce_to(own, request.reduction, chunk, Deadline::never());
     if (!reduced.ok()) return reduced;
     for (int step = 1; step < context.world_size(); ++step) {
       const int peer = (context.rank() + step) % context.world_size();
-      copy_bytes(request.range.of(peer) + chunk.begin_bytes, own, chunk.bytes);
+      copy_bytes(request.range.address(peer) + chunk.begin_bytes, own, chunk.bytes);
     }
   }
   return {};
@@ -176,7 +176,7 @@ Status run_one_shot(const CollectiveContext& context, const AllReduce& request, 
     return inputs.reduce_to(scratch.data(), request.reduction, whole, limits.deadline);
   };
   const auto copy_back = [&](Scratch& scratch) -> Status {
-    copy_bytes(request.range.of(context.rank()), scratch.data(), bytes);
+    copy_bytes(request.range.address(context.rank()), scratch.data(), bytes);
     return {};
   };
   return context.runner.run(
@@ -201,7 +201,7 @@ Status run_two_shot(const CollectiveContext& context, const AllReduce& request, 
   // This rank's part of the input temporarily holds the result for the other ranks, and is restored
   // at the end.
   const ByteRange part = part_of_rank(context.rank(), context.world_size(), bytes);
-  std::byte* own = request.range.of(context.rank()) + part.begin_bytes;
+  std::byte* own = request.range.address(context.rank()) + part.begin_bytes;
   const bool is_remote = request.range.remote != nullptr;
   const auto work = [&](Scratch& scratch) -> Status {
     std::byte* result = is_remote ? scratch.data() + part.bytes : own;
@@ -268,7 +268,7 @@ Result<size_t> check_scatter(const CollectiveContext& context, const ReduceScatt
   if (Status wrong = check_range(context, request.range, *total, element); !wrong.ok())
     return wrong;
   const size_t bytes = *total / ranks;
-  const std::byte* own = request.range.of(context.rank());
+  const std::byte* own = request.range.address(context.rank());
   if (request.out != own + bytes * static_cast<size_t>(context.rank())) {
     Status wrong = check_disjoint("out", request.out, bytes, element, {own, *total});
     if (!wrong.ok()) return wrong;

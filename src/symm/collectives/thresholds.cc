@@ -26,7 +26,7 @@ using Algorithm = Status (*)(const CollectiveContext&, const AllReduce&, const L
 Result<uint64_t> time_all_reduce(Algorithm run, const CollectiveContext& context,
                                  const AllReduce& request, const Limits& limits) {
   const size_t bytes = static_cast<size_t>(request.count) * sizeof(float);
-  std::memset(request.range.of(context.rank()), 0, bytes);
+  std::memset(request.range.address(context.rank()), 0, bytes);
   AllReduce barrier = request;  // an all-reduce of no elements is a barrier
   barrier.count = 0;
   if (Status failed = one_shot_all_reduce(context, barrier, limits); !failed.ok()) return failed;
@@ -42,7 +42,7 @@ Result<std::vector<uint64_t>> sum_over_ranks(const CollectiveContext& context,
                                              const std::vector<uint64_t>& own,
                                              const Limits& limits) {
   const size_t bytes = own.size() * sizeof(uint64_t);
-  std::memcpy(range.of(context.rank()), own.data(), bytes);
+  std::memcpy(range.address(context.rank()), own.data(), bytes);
   std::vector<uint64_t> sums(own.size());
   const AllReduce request{.range = range,
                           .count = static_cast<int64_t>(own.size()),

@@ -46,7 +46,7 @@ class KernelPlanBuilder {
     add_barrier();
   }
 
-  uint64_t own_range() const { return address_of(range_.of(context_.rank())); }
+  uint64_t own_range() const { return address_of(range_.address(context_.rank())); }
   size_t ranks() const { return static_cast<size_t>(context_.world_size()); }
 
   void add_barrier() {
@@ -73,7 +73,7 @@ class KernelPlanBuilder {
     arguments.out = address_of(target.out);
     uint64_t all = arguments.out | part.begin_bytes;
     for (size_t rank = 0; rank < ranks(); ++rank) {
-      arguments.ranges[rank] = address_of(range_.of(static_cast<int>(rank)));
+      arguments.ranges[rank] = address_of(range_.address(static_cast<int>(rank)));
       all |= arguments.ranges[rank];
     }
     arguments.is_aligned = is_aligned(all, kPackBytes) ? 1 : 0;
@@ -86,7 +86,7 @@ class KernelPlanBuilder {
     arguments.common = barrier_.common;
     arguments.barrier = barrier_.barrier - 1;
     for (size_t rank = 0; rank < ranks(); ++rank) {
-      arguments.ranges[rank] = address_of(range_.of(static_cast<int>(rank)));
+      arguments.ranges[rank] = address_of(range_.address(static_cast<int>(rank)));
     }
     plan_.steps.emplace_back(CopyStep{.bytes = arguments.bytes, .arguments = arguments});
   }
@@ -259,7 +259,8 @@ Result<KernelPlan> plan(const CollectiveContext& context, const Broadcast& reque
   const auto bytes = static_cast<size_t>(request.bytes);
   const uint64_t code = CallSignature::encode(CollectiveKind::kBroadcast, {}, request.root);
   KernelPlanBuilder builder(context, request.range, make_signature(request.range, code, bytes));
-  const std::byte* to = request.out == nullptr ? request.range.of(context.rank()) : request.out;
+  const std::byte* to =
+      request.out == nullptr ? request.range.address(context.rank()) : request.out;
   builder.copy_from(request.root, {.begin_bytes = 0, .bytes = bytes}, to);
   return builder.finish();
 }
