@@ -53,8 +53,8 @@ struct ServerLimits {
   // When this many clients are connected, a new connection is rejected unless an unauthenticated
   // one can be closed for it.
   size_t max_connections = 32;
-  // Applies to the first byte of the first request, to the rest of each head, to each read of a body,
-  // and to each write.
+  // Applies to the first byte of the first request, to the rest of each head, to each read of a
+  // body, and to each write.
   std::chrono::milliseconds timeout{10'000};
   std::chrono::milliseconds idle_timeout{60'000};  // between requests from an authenticated client
 };

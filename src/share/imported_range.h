@@ -34,8 +34,7 @@ class ImportedGranules final : public ImportedRange {
   static Result<std::unique_ptr<ImportedGranules>> reserve(Device& device, const Shape& shape);
 
   // Imports and maps the next granule. Does not take ownership of `fd`. After a failure, only
-  // `close` may be called. REQUIRES: fewer than granule_count
-  // granules of the shape have been added.
+  // `close` may be called. REQUIRES: fewer than Shape::granule_count granules have been added.
   Status add(int fd);
   size_t granule_count() const { return mapped_count_; }  // added so far
 

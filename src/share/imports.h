@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The blocks of other processes that an allocator has opened. Opening a handle twice returns the
-// same memory at the same address, with one lease. A closed import is released after the work that
-// its streams had queued before the close; only `trim` and the destructor wait for a device. Thread
-// safe. Holds no lock during socket and device calls, except when it grants another device access.
+// The blocks of other processes that an allocator has opened. While an import exists, opening its
+// handle again returns the same memory at the same address, with one lease. A closed import is
+// released after the work that its streams had queued before the close; only `trim` and the
+// destructor wait for a device. Thread safe. Holds no lock during socket and device calls, except
+// when it grants another device access.
 #pragma once
 
 #include <chrono>
@@ -34,8 +35,8 @@ struct Import {
 
 class Imports {
  public:
-  static constexpr std::chrono::milliseconds kTimeout{
-      5000};  // for the connection and for each message
+  // For connecting to an exporter, and for each message.
+  static constexpr std::chrono::milliseconds kTimeout{5000};
 
   // `device` outlives the object.
   explicit Imports(Device& device, std::chrono::milliseconds timeout = kTimeout);

@@ -55,7 +55,8 @@ inline constexpr uint64_t kMaxSharedBytes = uint64_t{1} << 47;
 
 // Serializes a handle. REQUIRES: the invariants of ShareHandle, and !is_bare.
 std::string to_bytes(const ShareHandle& handle);
-// Parses a handle. kFormat: not a valid handle, from a newer version, or shared over a fabric.
+// Parses a handle. kFormat: the bytes are not a valid handle, or the handle is from a newer version
+// or for memory that is shared over a fabric.
 Result<ShareHandle> parse_share_handle(std::string_view bytes);
 
 // Returns the abstract name of the exporter's socket: "ashlar-share-" and the token in hexadecimal.

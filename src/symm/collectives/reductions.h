@@ -24,8 +24,8 @@ struct AllReduce {
   SymmetricRange range{};
   int64_t count = 0;  // the number of elements
   Reduction reduction{};
-  // Receives the result, and the range stays unchanged; must not overlap the range. If null, the
-  // result replaces the elements in the range.
+  // Receives the result; the range is unchanged after the call. Must not overlap the range. If
+  // null, the result replaces the elements in the range.
   std::byte* out = nullptr;
 };
 

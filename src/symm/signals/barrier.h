@@ -14,8 +14,9 @@
 
 namespace ashlar::symm {
 
-// Up to this many ranks, every rank announces to every other rank, in one round. Larger groups use
-// a dissemination barrier, which takes log2(W) rounds. Measured by benchmarks/symm/host_ranks.cc.
+// On one machine, up to this many ranks announce their arrival to all other ranks, in one round.
+// Larger groups use a dissemination barrier, which takes log2(W) rounds. Measured by
+// benchmarks/symm/host_ranks.cc.
 inline constexpr int kAllToAllRanks = 16;
 
 enum class BarrierKind { kAllToAll, kDissemination };

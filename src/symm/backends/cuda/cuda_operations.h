@@ -26,7 +26,7 @@ namespace ashlar::symm {
 
 class CudaOperations final : public DeviceOperations {
  public:
-  // Must outlive the operations.
+  // Both members must outlive the operations.
   struct Resources {
     CudaKernels& kernels;
     Backend& backend;

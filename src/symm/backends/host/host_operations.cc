@@ -46,7 +46,8 @@ Result<std::unique_ptr<Operations>> HostOperations::make(const OperationsOptions
   return std::unique_ptr<Operations>(std::move(operations));
 }
 
-// The wait for a remote rank has no deadline, so only the group's failure ends it early.
+// The wait for a remote rank has no deadline, so only an error, such as the group's failure, ends
+// it early.
 Status HostOperations::put(const PeerTable& peers, int to, size_t offset,
                            std::span<const std::byte> from) {
   if (peers.access(to) == PeerAccess::kRemote) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inner loops of a reduction, on rows of a few KiB, for several instruction sets.
+// The inner loops of a reduction, for several instruction sets.
 #pragma once
 
 #include <array>
