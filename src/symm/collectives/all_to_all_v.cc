@@ -54,9 +54,8 @@ Status check_same_call(const CollectiveContext& context, const AllToAllV& reques
 }
 
 // Computes where incoming rows are written. Returns kInvalidArgument if `out` is too small, or if a
-// share is not inside its sender's buffer. Reads
-// the signature of each peer once, into `incoming`, so that a peer cannot change a value between
-// check and use.
+// share is not inside its sender's buffer. Reads the signature of each peer once, into `incoming`,
+// so that a peer cannot change a value between check and use.
 Status plan_output(const CollectiveContext& context, const AllToAllV& request,
                    std::span<CallSignature> incoming) {
   const auto row_bytes = static_cast<uint64_t>(request.row_bytes);

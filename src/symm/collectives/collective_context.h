@@ -81,7 +81,7 @@ inline CallSignature make_signature(const SymmetricRange& range, uint64_t code, 
           .memory = range.memory};
 }
 
-// Returns the first step of a collective: sends this rank's signature to all ranks, waits for
+// Returns a step that begins a collective: it sends this rank's signature to all ranks, waits for
 // their signatures and compares all of them. If the signatures differ, all ranks get the same
 // outcome.
 CollectiveRunner::Step announce_step(const CollectiveContext& context, const CallSignature& call,

@@ -7,8 +7,8 @@
 // succeeded, it is complete on all ranks, so peers' memory can be read. Arguments are checked
 // before any communication. All ranks must make the same call with the same arguments except `in`
 // and `out`; the `out` of an all-reduce must be null on all ranks or on none. If two ranks' calls
-// differ, all ranks get kInvalidArgument with a message that shows both calls. A call
-// that returned kTimeout can be repeated (collective_runner.h).
+// differ, all ranks get kInvalidArgument with a message that shows both calls. A call that returned
+// kTimeout can be repeated (collective_runner.h).
 #pragma once
 
 #include <algorithm>

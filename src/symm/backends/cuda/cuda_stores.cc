@@ -8,7 +8,6 @@
 #include "symm/backends/device/event_completion.h"
 
 namespace ashlar::symm {
-namespace {}  // namespace
 
 Status CudaOperations::store_words(const PeerTable& peers, const WordFillRequest& request,
                                    const RunOptions& run_options) {

@@ -76,9 +76,9 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::allocate(size_t bytes, size
 }
 
 // Requests both export types if the device has them, since the type is chosen at the rendezvous. If
-// the driver rejects that, falls back to descriptors and remembers the reason: the IMEX service,
-// which fabric handles need, may have stopped since the device was probed, or the driver may
-// support only one type per allocation.
+// that fails, other than for lack of memory or a lost device, falls back to descriptors and
+// remembers the reason: the IMEX service, which fabric handles need, may have stopped since the
+// device was probed, or the driver may support only one type per allocation.
 Result<DeviceBackend::CreatedExtent> DeviceBackend::create(size_t bytes) {
   const DeviceProperties& properties = device_.properties();
   CreateOptions options;
