@@ -89,38 +89,6 @@ PeakHeadroom headroom_of(const AllocatorStats& all, Stat StatTriple::*part) {
           headroom(all.requested_bytes.*part)};
 }
 
-// The number of arenas that share the headroom of one sum, and how much of it they request.
-struct HeadroomShares {
-  PeakHeadroom wanted{};               // by all arenas together
-  PeakHeadroom wanted_by_requester{};  // the part of `wanted` for the requester
-  int64_t count = 0;
-
-  void add(const PeakHeadroom& request, bool is_requester) {
-    ++count;
-    wanted.add(request);
-    if (is_requester) wanted_by_requester = request;
-  }
-};
-
-// If the headroom suffices for all requests, each arena gets its request and a share of the
-// remainder; half of the remainder goes to the requester, if any. Otherwise the requester is served
-// first.
-PeakHeadroom share_of(const PeakHeadroom& headroom, const PeakHeadroom& wanted,
-                      const HeadroomShares& shares, bool is_requester) {
-  const int64_t count = shares.count;
-  const auto share = [&](int64_t PeakHeadroom::*part) {
-    const int64_t spare = headroom.*part - shares.wanted.*part;
-    if (spare >= 0) {
-      const int64_t parts = count == 1 ? 1 : is_requester ? 2 : 2 * (count - 1);
-      return wanted.*part + spare / parts;
-    }
-    if (is_requester || count == 1) return std::min(wanted.*part, headroom.*part);
-    return std::max<int64_t>(headroom.*part - shares.wanted_by_requester.*part, 0) / count;
-  };
-  return {share(&PeakHeadroom::count), share(&PeakHeadroom::bytes),
-          share(&PeakHeadroom::requested_bytes)};
-}
-
 }  // namespace
 
 Arena& PeakTracker::arena_of(PagedPool& pool, StreamId stream, BlockTable& addresses) {
@@ -147,7 +115,10 @@ void PeakTracker::remove_arenas(const PagedPool& pool) {
     }
     std::erase(arenas_, arena.get());
   }
-  stats_.pools.erase(pool.id);
+  if (const auto found = stats_.pools.find(pool.id); found != stats_.pools.end()) {
+    usage_shares_.erase(&found->second);
+    stats_.pools.erase(found);
+  }
 }
 
 void PeakTracker::count_reserved(const Arena& arena, bool is_small, int64_t bytes) {
@@ -227,43 +198,64 @@ void PeakTracker::update_peaks_locked(const Arena* requester) {
   for_each_stat(stats_, [](Stat& stat) { stat.peak = std::max(stat.peak, stat.current); });
   highest_allocated_bytes_ = std::max(highest_allocated_bytes_, stats_.allocated_bytes.all.current);
   for (Arena* arena : arenas_) arena->raise_highest();
-  for (Arena* arena : arenas_) divide_headroom(*arena, requester);
+  divide_headroom(requester);
 }
 
-// Sets the arena's levels from its shares of the headroom of each sum. A different set of arenas
+// Sets the arenas' levels from their shares of the headroom of each sum. A different set of arenas
 // shares each sum; usually only one arena contributes to the sum of a stream.
-void PeakTracker::divide_headroom(Arena& arena, const Arena* requester) const {
+void PeakTracker::divide_headroom(const Arena* requester) {
   HeadroomShares all;
-  HeadroomShares of_pool;
-  HeadroomShares of_stream;
-  std::array<HeadroomShares, 2> of_size;
-  for (const Arena* each : arenas_) {
-    const bool is_requester = each == requester;
-    all.add(each->wanted_headroom(), is_requester);
-    if (each->pool_usage == arena.pool_usage) of_pool.add(each->wanted_headroom(), is_requester);
-    if (each->stream_usage == arena.stream_usage) {
-      of_stream.add(each->wanted_headroom(), is_requester);
-    }
-    for (const SubArena& sub : each->sub_arenas) {
-      of_size[sub.is_small ? 1 : 0].add(sub.wanted_headroom(), is_requester);
+  std::array<HeadroomShares, 2> by_size;
+  for (auto& [usage, shares] : usage_shares_) shares = {};
+  for (const Arena* arena : arenas_) {
+    const bool is_requester = arena == requester;
+    const PeakHeadroom wanted = arena->wanted_headroom();
+    all.add(wanted, is_requester);
+    usage_shares_[arena->pool_usage].add(wanted, is_requester);
+    usage_shares_[arena->stream_usage].add(wanted, is_requester);
+    for (const SubArena& sub : arena->sub_arenas) {
+      by_size[sub.is_small ? 1 : 0].add(sub.wanted_headroom(), is_requester);
     }
   }
-  const bool is_requester = &arena == requester;
-  const PeakHeadroom wanted = arena.wanted_headroom();
-  const PeakHeadroom together = PeakHeadroom::min(
-      share_of(headroom_of(stats_, &StatTriple::all), wanted, all, is_requester),
-      PeakHeadroom::min(
-          share_of(headroom_of(*arena.pool_usage), wanted, of_pool, is_requester),
-          share_of(headroom_of(*arena.stream_usage), wanted, of_stream, is_requester)));
-  std::array<PeakLevel, 2> by_size;
-  for (const SubArena& sub : arena.sub_arenas) {
-    const size_t kind = sub.is_small ? 1 : 0;
-    const auto part = sub.is_small ? &StatTriple::small_pool : &StatTriple::large_pool;
-    by_size[kind] = PeakLevel::above(
-        sub.counters.net(),
-        share_of(headroom_of(stats_, part), sub.wanted_headroom(), of_size[kind], is_requester));
+  for (Arena* arena : arenas_) {
+    const bool is_requester = arena == requester;
+    const PeakHeadroom wanted = arena->wanted_headroom();
+    const HeadroomShares& of_pool = usage_shares_.at(arena->pool_usage);
+    const HeadroomShares& of_stream = usage_shares_.at(arena->stream_usage);
+    const PeakHeadroom together = PeakHeadroom::min(
+        share_of(headroom_of(stats_, &StatTriple::all), wanted, all, is_requester),
+        PeakHeadroom::min(
+            share_of(headroom_of(*arena->pool_usage), wanted, of_pool, is_requester),
+            share_of(headroom_of(*arena->stream_usage), wanted, of_stream, is_requester)));
+    std::array<PeakLevel, 2> levels;
+    for (const SubArena& sub : arena->sub_arenas) {
+      const size_t kind = sub.is_small ? 1 : 0;
+      const auto part = sub.is_small ? &StatTriple::small_pool : &StatTriple::large_pool;
+      levels[kind] = PeakLevel::above(
+          sub.counters.net(),
+          share_of(headroom_of(stats_, part), sub.wanted_headroom(), by_size[kind], is_requester));
+    }
+    arena->set_levels(PeakLevel::above(arena->net(), together), levels);
   }
-  arena.set_levels(PeakLevel::above(arena.net(), together), by_size);
+}
+
+// If the headroom suffices for all requests, each arena gets its request and a share of the
+// remainder; half of the remainder goes to the requester, if any. Otherwise the requester is served
+// first.
+PeakHeadroom PeakTracker::share_of(const PeakHeadroom& headroom, const PeakHeadroom& wanted,
+                                   const HeadroomShares& shares, bool is_requester) {
+  const int64_t count = shares.count;
+  const auto share = [&](int64_t PeakHeadroom::*part) {
+    const int64_t spare = headroom.*part - shares.wanted.*part;
+    if (spare >= 0) {
+      const int64_t parts = count == 1 ? 1 : is_requester ? 2 : 2 * (count - 1);
+      return wanted.*part + spare / parts;
+    }
+    if (is_requester || count == 1) return std::min(wanted.*part, headroom.*part);
+    return std::max<int64_t>(headroom.*part - shares.wanted_by_requester.*part, 0) / count;
+  };
+  return {share(&PeakHeadroom::count), share(&PeakHeadroom::bytes),
+          share(&PeakHeadroom::requested_bytes)};
 }
 
 AllocatorStats PeakTracker::stats(const InactiveSplits& inactive) {

@@ -18,6 +18,7 @@
 
 #include <array>
 #include <map>
+#include <unordered_map>
 #include <vector>
 
 #include "ashlar/stats.h"
@@ -81,8 +82,23 @@ class PeakTracker {
   }
 
  private:
+  // The number of arenas that share the headroom of one sum, and how much of it they request.
+  struct HeadroomShares {
+    PeakHeadroom wanted{};               // by all arenas together
+    PeakHeadroom wanted_by_requester{};  // the part of `wanted` for the requester
+    int64_t count = 0;
+
+    void add(const PeakHeadroom& request, bool is_requester) {
+      ++count;
+      wanted.add(request);
+      if (is_requester) wanted_by_requester = request;
+    }
+  };
+
+  static PeakHeadroom share_of(const PeakHeadroom& headroom, const PeakHeadroom& wanted,
+                               const HeadroomShares& shares, bool is_requester);
   void update_peaks_locked(const Arena* requester) ASHLAR_REQUIRES(mutex_);
-  void divide_headroom(Arena& arena, const Arena* requester) const ASHLAR_REQUIRES(mutex_);
+  void divide_headroom(const Arena* requester) ASHLAR_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::vector<Arena*> arenas_ ASHLAR_GUARDED_BY(mutex_);  // sorted by serial
@@ -91,6 +107,9 @@ class PeakTracker {
   int64_t highest_allocated_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
   // Counters of the arenas of destroyed pools, by stream and `is_small`.
   std::map<StreamId, std::array<Counters, 2>> removed_arena_counters_ ASHLAR_GUARDED_BY(mutex_);
+  // Shares of the sums of pools and streams, keyed by the sum. Only valid in `divide_headroom`; a
+  // member to reuse its memory.
+  std::unordered_map<const UsageStats*, HeadroomShares> usage_shares_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 }  // namespace ashlar::paged
