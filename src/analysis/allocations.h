@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocations of a recorded run, assembled from the alloc and free entries of a trace. All
-// analyses start with find_allocations(). Pure functions.
+// The allocations of a recorded run, assembled from the alloc and free entries of a trace. They are
+// the input of most analyses. Pure functions.
 #pragma once
 
 #include <bit>
@@ -19,8 +19,10 @@ struct Allocation {
   static constexpr uint32_t kNoEntry = UINT32_MAX;  // greater than every entry
 
   uint32_t alloc_entry = kNoEntry;      // kNoEntry: the allocation predates the trace
-  uint32_t free_entry = kNoEntry;       // free_requested; kNoEntry: never freed
-  uint32_t completed_entry = kNoEntry;  // free_completed, after which the memory can be reused
+  // The free_requested and free_completed entries; the memory can be reused after the latter. If
+  // the trace lacks one, the next entry that implies it. kNoEntry: did not happen in the trace.
+  uint32_t free_entry = kNoEntry;
+  uint32_t completed_entry = kNoEntry;
   DeviceAddress address{};
   size_t bytes = 0;  // requested size
   StreamId stream{};
@@ -30,8 +32,8 @@ struct Allocation {
   bool predates_trace() const { return alloc_entry == kNoEntry; }
 };
 
-// An allocation whose address was allocated again without a recorded free. It ends with that alloc
-// entry, which Allocations::by_entry assigns to the new allocation.
+// An allocation whose address was allocated again although no completed free was recorded. It ends
+// with that alloc entry, which Allocations::by_entry assigns to the new allocation.
 struct DisplacedAllocation {
   uint32_t entry = 0;
   uint32_t allocation = 0;  // index into Allocations::all

@@ -32,8 +32,8 @@ struct GapCauses {
   size_t other_pool_bytes = 0;       // in another pool
   size_t other_stream_bytes = 0;     // on another stream
   size_t other_size_pool_bytes = 0;  // in the small-block pool, for a large request; or vice versa
-  size_t fragmented_bytes = 0;       // in segments that also have blocks in use
-  size_t unused_bytes = 0;           // in segments without blocks in use
+  size_t fragmented_bytes = 0;       // in segments that also have blocks in use or pending free
+  size_t unused_bytes = 0;           // in segments without such blocks
 
   size_t gap_bytes() const {
     return rounding_bytes + other_pool_bytes + other_stream_bytes + other_size_pool_bytes +

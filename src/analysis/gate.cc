@@ -50,7 +50,7 @@ GateMetrics gate_metrics(const Timeline& timeline) {
   metrics.peak_requested_bytes = timeline.requested_peak.bytes;
   metrics.peak_reserved_bytes = timeline.reserved_peak.bytes;
   const TimelinePoint& peak = timeline.at(timeline.reserved_peak.entry);
-  // Without segment entries the reserved bytes are unknown.
+  // Without segment entries, the reserved bytes are unknown and the fragmentation stays 0.
   if (peak.reserved_bytes > 0 && peak.reserved_bytes >= peak.requested_bytes()) {
     metrics.fragmentation =
         1 - static_cast<double>(peak.requested_bytes()) / static_cast<double>(peak.reserved_bytes);

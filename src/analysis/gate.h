@@ -18,7 +18,7 @@ namespace ashlar {
 struct GateMetrics {
   size_t peak_requested_bytes = 0;
   size_t peak_reserved_bytes = 0;
-  // 1 - requested / reserved, at Timeline::reserved_peak.
+  // 1 - requested / reserved, at Timeline::reserved_peak. 0 if the reserved bytes are unknown.
   double fragmentation = 0;
 };
 

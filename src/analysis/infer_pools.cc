@@ -19,7 +19,7 @@ struct PastSegment {
   bool is_expandable = false;  // its memory may be unmapped while its addresses remain
   int64_t live_count = 0;      // allocations, including pending frees
 
-  // Whether emptying the cache would free the segment.
+  // Whether emptying the cache would free the segment. Expandable segments are unmapped instead.
   bool is_cached() const { return pool.is_default() && !is_expandable && live_count == 0; }
 };
 

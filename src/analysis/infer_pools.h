@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Infers the pools of trace entries that have none. PyTorch records pools in entries only since
-// 2026; older files have the pools of the final segments.
+// 2026; older files contain only the pools of the final segments.
 #pragma once
 
 #include "ashlar/snapshot.h"
@@ -11,9 +11,9 @@ namespace ashlar {
 // Sets the pools of a device's entries that have none:
 //  - Entries within a segment that exists at the end belong to the pool of that segment.
 //  - Segments that were freed while the default pool kept free segments were not freed by emptying
-//    the cache, which frees all free segments of the default pool. If the next entry is neither a
-//    segment allocation nor an oom entry, they were not freed for lack of memory either. In that
-//    case a pool was released, and these segments get the id of a new pool.
+//    the cache, which frees all free segments of the default pool. Unless the next entry allocates,
+//    maps or unmaps a segment or is an oom entry, they were not freed for lack of memory either. In
+//    that case a pool was released, and these segments get the id of a new pool.
 //  - All other entries belong to the default pool. A pool whose segments were freed together with
 //    the rest of the cache cannot be recognized. If a pool freed only some of its segments, these
 //    count as a separate pool.

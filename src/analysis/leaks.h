@@ -29,16 +29,16 @@ struct Leak {
   size_t live_count = 0;
   size_t growth_bytes = 0;  // last floor minus first floor
   // Slopes of the regression line through the floors.
-  std::optional<double> bytes_per_second{};  // unset: the trace has no times
+  std::optional<double> bytes_per_second{};  // unset: times are missing or do not advance
   double bytes_per_1000_entries = 0;
-  double r_squared = 0;          // coefficient of determination; 1 is a perfect line
-  double rising_fraction = 0;    // fraction of the parts with a floor above all earlier ones
+  double r_squared = 0;          // of the line over entries; 1 is a perfect line
+  double rising_fraction = 0;    // of the parts after the first: those with a new highest floor
   std::vector<size_t> floors{};  // one per part, in order
 };
 
 struct LeakReport {
   bool has_stacks = false;
-  size_t group_count = 0;     // examined groups
+  size_t group_count = 0;     // all groups, leaking or not
   std::vector<Leak> leaks{};  // sorted by growth, largest first
 };
 

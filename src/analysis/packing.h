@@ -20,8 +20,8 @@ struct Lifetime {
 };
 
 struct PackingOptions {
-  // Budget for all attempts, in visits of overlapping allocations (about 50 ns each). The first
-  // attempt is always completed.
+  // Budget for all attempts, in visits of overlapping allocations (about 50 ns each). At least one
+  // attempt is made. See Packing::in_gaps_count for an attempt that exhausts the budget.
   uint64_t work_limit = 12'000'000;
   // Stop when the height is at most this value.
   uint64_t goal_bytes = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Block and segment sizes under the options of a recording. Traces contain requested sizes only.
+// Block and segment sizes under the options of a recording. Alloc entries contain only requested
+// sizes.
 #pragma once
 
 #include "ashlar/options.h"

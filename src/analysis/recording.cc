@@ -63,7 +63,7 @@ std::vector<DeviceIndex> devices_in(const Snapshot& snapshot) {
   }
   for (const SnapshotSegment& segment : snapshot.segments) devices.insert(segment.device);
   for (const SnapshotExtent& extent : snapshot.extents) devices.insert(extent.device);
-  // Snapshots in memory were not checked by a reader, and traces are indexed by device.
+  // No reader has checked the indexes of a snapshot in memory, and traces are indexed by device.
   devices.erase(devices.lower_bound(DeviceIndex(kMaxDevices)), devices.end());
   if (devices.empty()) devices.insert(DeviceIndex());
   return {devices.begin(), devices.end()};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A snapshot file opened for analysis. Every command, viewer page and Python call that examines a
+// A snapshot file opened for analysis. Every command, viewer page and Python call that analyzes a
 // recorded run starts here, so that all of them agree on which devices a file has and what was
 // inferred about it.
 //
-// Recording is the whole file; DeviceRecording is one device's part of it. Both are immutable and
-// therefore thread safe.
+// Recording is the whole file; DeviceRecording is one device's part of it. Both are thread safe:
+// immutable, except for the timeline, which is computed once on first use.
 #pragma once
 
 #include <cstdint>
@@ -99,7 +99,7 @@ class DeviceRecording {
 
   // Whether the trace contains a failed allocation.
   bool has_oom() const;
-  // Time from the first trace entry to the last. Unset if the trace has no timestamps.
+  // The duration of the trace. Unset as in duration_us().
   std::optional<double> seconds() const;
 
  private:

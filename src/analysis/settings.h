@@ -30,7 +30,7 @@ std::string format_conf(AllocatorOptions options);
 std::string engine_name(const AllocatorOptions& options);
 
 // Returns the complete option text for an allocator of this kind. The text names the engine, unless
-// the allocator is PyTorch's.
+// the allocator is PyTorch's and supports the setting.
 std::string format_setting(const Setting& setting, RecordedAllocator allocator_kind);
 
 // Whether an allocator of this kind supports the setting. PyTorch has only the classic engine.

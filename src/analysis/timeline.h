@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory use of a device after each entry of its trace, and the peaks. Sizes are requested
-// sizes; block sizes are known only after a replay. Pure functions.
+// The memory use of a device after each entry of its trace, and the peaks. Sizes of allocations are
+// requested sizes; block sizes are known only after a replay. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ struct Timeline {
   std::vector<TimelinePoint> points{};  // after each entry
 
   Peak requested_peak{};  // the first entry at the peak
-  // Reserved memory often stays at its peak for many entries. This is the one with the most
-  // requested bytes, the first if several are equal.
+  // Reserved memory often stays at its peak for many entries. This peak is at the entry with the
+  // most requested bytes among them, the first if several are equal.
   Peak reserved_peak{};
 
   const TimelinePoint& at(std::optional<uint32_t> entry) const {
@@ -54,12 +54,13 @@ const std::vector<TraceEntry>& trace_of(const Snapshot& snapshot, DeviceIndex de
 // Returns the change of the reserved bytes by an entry, modulo 2^64.
 size_t reserved_delta(const TraceEntry& entry);
 // Returns the reserved bytes before the first entry: the bytes at the end minus all changes. If an
-// incomplete file gives a negative value, returns the minimum for which no later value is negative.
+// incomplete file makes this or a later value negative, returns the minimum for which none is.
 size_t initial_reserved_bytes(const Snapshot& snapshot, DeviceIndex device);
 // Returns the maximum of the reserved bytes over the whole trace.
 size_t peak_reserved_bytes_of(const Snapshot& snapshot, DeviceIndex device);
 
-// Microseconds from the first entry to the last. Unset: the trace has no times.
+// Microseconds from the first entry to the last. Unset: one of them has no time, or the last is not
+// later than the first.
 std::optional<double> duration_us(const std::vector<TraceEntry>& trace);
 
 // Plots

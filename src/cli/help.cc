@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `ashlar help` and `ashlar completion`: help on a command or topic, the man page, and completion
-// scripts. All are generated from the options that the commands declare.
+// scripts. All are generated from the options that the commands declare and from the table of
+// environment variables.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 

@@ -82,7 +82,7 @@ std::optional<size_t> free_bytes_of(Device& device) {
   return use->free_bytes;
 }
 
-// The keys are the field names of DeviceProperties.
+// Except for free_bytes, the keys are the field names of DeviceProperties.
 Json device_as_json(Device& device) {
   const DeviceProperties& properties = device.properties();
   const std::optional<size_t> free_bytes = free_bytes_of(device);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Applies inferred events to the modelled address space: at their recorded addresses if these are
-// free, otherwise where the driver's rule places them.
+// Applies inferred events to the modelled address space: at their recorded addresses if possible.
+// Otherwise, allocations and closed gaps go where the driver's rule places them, and found space
+// and opened gaps are dropped.
 #include "analysis/replay/address_predictor.h"
 
 #include <iterator>

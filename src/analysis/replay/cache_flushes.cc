@@ -21,7 +21,7 @@ bool is_segment_alloc(TraceAction action) {
 
 std::vector<CacheFlush> find_cache_flushes(const std::vector<TraceEntry>& trace,
                                            const FlushContext& context) {
-  // The paged engine remaps memory all the time, independently of the program.
+  // The paged engine also unmaps memory without a flush, which its trace does not distinguish.
   if (context.recorded->engine == EngineKind::kPaged) return {};
   const bool collects_by_age = context.recorded->garbage_collection_threshold > 0;
   std::vector<CacheFlush> flushes;

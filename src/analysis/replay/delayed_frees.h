@@ -19,7 +19,7 @@ class DelayedFrees {
   // REQUIRES: both outlive this object, and the engine belongs to the machine's device.
   DelayedFrees(sim::Machine& machine, Engine& engine) : machine_(machine), engine_(engine) {}
 
-  // Frees the block of an allocation. It stays pending until complete().
+  // Frees the block of an allocation. The free stays pending until complete(allocation).
   Status free(uint32_t allocation, Block* block);
   // Completes the free. Does nothing if it is not pending.
   Status complete(uint32_t allocation);

@@ -18,9 +18,9 @@ using Range = DriverAddresses::Range;
 
 constexpr size_t kChunkBytes = DriverAddresses::kChunkBytes;
 constexpr size_t kGranuleBytes = size_t{2} << 20;        // allocation granularity of the driver
-constexpr uint64_t kHighestAddress = uint64_t{1} << 52;  // above any process's address space
+constexpr uint64_t kHighestAddress = uint64_t{1} << 52;  // higher addresses are implausible
 // Bounds the work for inconsistent files.
-constexpr int kMaxGuesses = 100;  // per address
+constexpr int kMaxGuesses = 100;  // per segment
 constexpr size_t kMaxEvents = 10000;
 
 Range range_of(const TraceEntry& entry) {
@@ -116,7 +116,8 @@ void Inference::add_event(InferredEvent::Kind kind, const Range& at) {
 }
 
 // Assumes free space in an existing chunk. The space covers the run of adjacent later segments that
-// begins with this one, and extends to the next segment or the end of the chunk.
+// begins with this one, and extends to the next segment or the end of the chunk if nothing known
+// lies between. Returns false if the run overlaps a known chunk.
 bool Inference::assume_free_space(const Range& segment) {
   const uint64_t run_end = end_of_run(segment);
   Range space{segment.begin, align_up(run_end, kChunkBytes)};

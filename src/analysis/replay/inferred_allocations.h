@@ -29,7 +29,8 @@ struct InferredEvent {
 };
 
 struct InferredAllocations {
-  // The end address of the first new chunk. Arbitrary if there are no chunks.
+  // The end address of the first new chunk. If no segment begins one, an address that is not above
+  // the lowest segment; arbitrary if there are no segments.
   uint64_t end = uint64_t{1} << 47;
   std::vector<InferredEvent> events;
 };

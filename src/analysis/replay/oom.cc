@@ -81,7 +81,7 @@ std::optional<uint32_t> OomAnalysis::find_recorded_failure() const {
 }
 
 // An inferred limit lies between two bounds. The lower bound is tried first, because settings that
-// complete under it complete under any limit in the range.
+// complete under it almost always complete under any limit in the range (see Tuner::min_capacity).
 Status OomAnalysis::find_failure() {
   if (options_.is_limit_given || !recorded_failure_) {
     const size_t limit =
@@ -102,8 +102,8 @@ Status OomAnalysis::find_failure() {
   return {};
 }
 
-// The limit of a full device applies to every engine. A cap does not: PyTorch lets expandable
-// segments exceed it by their rounding.
+// Sets the limit of the next replays. If the limit was inferred, a full device is replayed as a
+// capacity and a cap as a cap, which PyTorch lets expandable segments exceed by their rounding.
 void OomAnalysis::set_limit(size_t limit_bytes) {
   report_.limit.replayed_bytes = limit_bytes;
   if (!report_.limit.is_inferred()) return;
@@ -137,7 +137,8 @@ OomLimit OomAnalysis::infer_limit() const {
       limit.is_device_limit = true;
     }
   }
-  // The limit was raised during the run, or the trace is inconsistent.
+  // If the bounds contradict each other, the limit was raised during the run, or the trace is
+  // inconsistent.
   if (limit.at_least_bytes >= limit.below_bytes) limit.at_least_bytes = held_at_refusal;
   return limit;
 }

@@ -12,14 +12,14 @@
 namespace ashlar {
 
 struct OomOptions {
-  // Device, capacity and cap for all replays. If no limit is given, the limit of the process is
-  // inferred from the recorded failure.
+  // Device, capacity and cap for all replays. If no limit is given and the trace records a failure,
+  // the limit of the process is inferred from the oom entries.
   TuneOptions tuning{};
   bool is_limit_given = false;
 };
 
 // The memory limit of the process: at_least_bytes <= limit < below_bytes if it was inferred;
-// at_least_bytes == limit == below_bytes if it was given.
+// at_least_bytes == limit == below_bytes otherwise.
 struct OomLimit {
   size_t at_least_bytes = 0;
   size_t below_bytes = 0;
@@ -35,7 +35,7 @@ struct OccupyingBlock {
   size_t bytes = 0;
   size_t requested_bytes = 0;
   StackId stack{};
-  std::optional<uint32_t> alloc_entry{};  // unset: it predates the trace
+  std::optional<uint32_t> alloc_entry{};  // unset: the block predates the trace or is pending free
   std::optional<int64_t> age_us{};        // at the failure; unset: unknown
 };
 
@@ -46,7 +46,7 @@ struct OccupiedSegment {
   size_t free_bytes = 0;
   size_t largest_hole_bytes = 0;
   StreamId stream{};
-  bool is_usable = false;  // matches the stream and pool of the failed request
+  bool is_usable = false;  // see can_serve(); for the failed request
   size_t live_count = 0;   // blocks in use
   std::vector<OccupyingBlock> largest_blocks{};  // in descending order of size
 };
@@ -56,7 +56,7 @@ struct OomState {
   size_t reserved_bytes = 0;
   size_t allocated_bytes = 0;
   size_t free_bytes = 0;         // reserved and not in use
-  size_t usable_free_bytes = 0;  // the part that matches the stream and pool of the request
+  size_t usable_free_bytes = 0;  // the part in segments that can_serve() the failed request
   size_t largest_hole_bytes = 0;
   size_t largest_usable_hole_bytes = 0;
   // The segments with the most free bytes, in descending order of free bytes.

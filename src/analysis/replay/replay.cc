@@ -144,7 +144,7 @@ Status Replayer::create_engine(const AllocatorOptions& allocator) {
 
 // Adopts the segments of the default pool. The engine cannot adopt segments of other pools; these
 // are created by performing their allocations. Segments without blocks in use are skipped if they
-// exceed the limit, as any allocation would have flushed them.
+// do not fit beside those with blocks in use: the engine would have flushed them.
 Status Replayer::adopt_initial_state(const InitialState& start) {
   const auto used_count = [](const SnapshotSegment& segment) {
     return std::count_if(segment.blocks.begin(), segment.blocks.end(), [](const auto& block) {
@@ -241,8 +241,8 @@ Status Replayer::perform(uint32_t index) {
     case TraceAction::kFreeCompleted: return complete(index);
     case TraceAction::kOom: return retry_failed(index, entry);
     case TraceAction::kSegmentAlloc:
-      // Addresses matter: among blocks of equal size, the engine takes the one at the lowest
-      // address.
+      // Under the recorded settings, the next segment gets the recorded address. Addresses matter:
+      // among blocks of equal size, the engine takes the one at the lowest address.
       if (same_settings_) machine_->set_next_address(kReplayed, entry.address);
       return {};
     case TraceAction::kSegmentFree:
@@ -293,7 +293,8 @@ Status Replayer::retry_failed(uint32_t index, const TraceEntry& entry) {
   return {};
 }
 
-// If the free did not complete immediately in the recording, another stream was using the block.
+// Frees the block, if it is live. If the free did not complete immediately in the recording,
+// another stream was using the block, and the replayed free stays pending until complete().
 Status Replayer::free(uint32_t index) {
   const uint32_t id = allocations_.by_entry[index];
   const Allocation& allocation = allocations_.all[id];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replays a recorded run with the real engine on a simulated device. Under the recorded settings it
-// reproduces the recorded run; under other settings it predicts the outcome.
+// reproduces the recorded run as far as `Fidelity` says; under other settings it predicts the
+// outcome.
 #pragma once
 
 #include <functional>
@@ -33,11 +34,11 @@ struct ReplayOptions {
 
 // An allocation that failed.
 struct ReplayedOom {
-  // Unset: an allocation that predates the trace does not fit.
+  // Unset: an allocation or a segment that predates the trace does not fit.
   std::optional<uint32_t> entry{};
-  size_t bytes = 0;           // requested; for a recorded failure, the rounded size
+  size_t bytes = 0;           // requested; rounded if was_recorded; or the size of the segment
   bool was_recorded = false;  // the recorded run failed here, too
-  StreamId stream{};          // stream, pool and stack are those of the recording
+  StreamId stream{};          // stream, pool and stack are those of the recording, if known
   PoolId pool{};
   StackId stack{};
   std::string message{};

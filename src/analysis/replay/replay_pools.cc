@@ -62,7 +62,8 @@ Status ReplayPools::stop_routing() {
   return pool.is_default() ? Status() : engine_.end_routing(pool);
 }
 
-// Returns the recorded id, or an unused id if an earlier pool had the recorded one.
+// Registers a new pool and returns its id in the engine: the recorded id, or an unused one if an
+// earlier pool had the recorded id.
 PoolId ReplayPools::new_id(PoolId recorded) {
   PoolId id = recorded;
   while (!recorded_ids_.try_emplace(id, recorded).second) id = {--last_capture_, 0};

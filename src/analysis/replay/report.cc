@@ -16,7 +16,7 @@ namespace {
 struct Attempt {
   EngineKind engine = EngineKind::kClassic;
   const char* conf = "";
-  // Skipped for long traces, to keep a report within seconds.
+  // If true, skipped for long traces, to keep a report within seconds.
   bool only_if_short = false;
 };
 

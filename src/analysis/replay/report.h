@@ -33,8 +33,8 @@ struct Report {
   bool has_stacks = false;
 };
 
-// `options` are those of replay(), with the settings of the recording. Errors are those of
-// replay().
+// `options` are those of replay(), with the settings of the recording. Errors are those of replay()
+// and start_thread().
 Result<Report> make_report(const Snapshot& snapshot, const Allocations& allocations,
                            const ReplayOptions& options);
 

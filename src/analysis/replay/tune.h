@@ -34,8 +34,8 @@ struct Trial {
   size_t peak_requested_bytes = 0;
   size_t peak_reserved_bytes = 0;
   double driver_us = 0;  // modelled time in driver calls
-  // The minimum capacity, as found by bisection. Unset: not computed, or the run completes under no
-  // capacity because of the cap.
+  // The minimum capacity, as found by bisection. Unset: not computed, or the run fails even with
+  // assumed_capacity_bytes(), for example because of the cap.
   std::optional<size_t> min_capacity_bytes{};
 
   bool completes() const { return oom_count == 0; }

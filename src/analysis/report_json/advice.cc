@@ -16,7 +16,7 @@ namespace {
 constexpr double kMinSavedFraction = 0.02;  // of the reserved memory
 
 // Blocks are larger than requests because of rounding options, or because the remainder is too
-// small to split off: up to 1 MiB in a plain segment, 512 B in an expandable one.
+// small to split off: up to 1 MiB in a large segment that is not expandable, else less than 512 B.
 std::string rounding_advice(size_t bytes, const AllocatorOptions& recorded) {
   const auto& divisions = recorded.roundup_power2_divisions;
   const bool rounds_up =

@@ -11,10 +11,11 @@
 
 namespace ashlar {
 
-// Returns JSON text with the keys of `ashlar report --json` and `ashlar tune --json`, and takes as
-// long as both commands. `keep_going` is polled from several threads; if it returns false, the
-// result is kTimeout. Other errors are those of make_report() and tune(). REQUIRES:
-// recording.has_history().
+// Returns JSON text with the peaks, causes and advice of `ashlar report --json` and the results of
+// `ashlar tune --json`, and takes as long as both commands. `keep_going` is polled from several
+// threads; if it returns false, the result is kTimeout. Other errors are those of make_report() and
+// tune().
+// REQUIRES: recording.has_history().
 Result<std::string> causes_json(const DeviceRecording& recording,
                                 const std::function<bool()>& keep_going);
 

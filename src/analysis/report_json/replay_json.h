@@ -19,7 +19,7 @@ struct ReplaySettings {
   std::optional<std::string> conf{};
 };
 
-// Returns the replay options for these settings, without limits and with the assumed capacity.
+// Returns the replay options for these settings, without cap_bytes and with the assumed capacity.
 // kFormat or kInvalidArgument: as parse_allocator_options().
 Result<ReplayOptions> replay_options(const ReplaySettings& settings,
                                      const DeviceRecording& recording);

@@ -14,8 +14,9 @@
 
 namespace ashlar {
 
-// make_report() with the settings and within the memory limit of the recording. `keep_going` is
-// polled by several threads; false cancels with kTimeout.
+// Calls make_report() with the settings of the recording. If an allocation failed in the recording,
+// the process is limited to the recorded peak of reserved bytes. `keep_going` is polled by several
+// threads; false cancels with kTimeout.
 // REQUIRES: run.has_history().
 Result<Report> report_recording(const DeviceRecording& run, std::function<bool()> keep_going = {});
 

@@ -73,11 +73,11 @@ constexpr size_t kMaxChurnBytes = 16 * kMiB;
 
 using Nanoseconds = std::chrono::duration<double, std::nano>;
 
-// Untimed pairs before each measurement: the first may have to reclaim memory cached by other
-// patterns.
+// Untimed pairs before each measurement of pairs: the first may have to reclaim memory cached by
+// other patterns.
 constexpr size_t kWarmUpCount = 100;
-// Measurements with several threads run this many times more operations, so that differences in the
-// start of the threads do not matter.
+// The pattern "threads" runs this many times more operations, so that differences in the start of
+// the threads do not matter.
 constexpr size_t kThreadOperationsFactor = 10;
 
 template <typename Target>
@@ -88,7 +88,7 @@ void run_pairs(const Target& target, size_t bytes, size_t count) {
   }
 }
 
-// Returns the time per operation of `function`, which performs `count` operations.
+// Measures the time per operation of `function`, which performs `count` operations.
 template <typename Function>
 Sample time(size_t count, const Function& function) {
   const double before = measure_calibration_loop();
@@ -135,7 +135,7 @@ Sample time_churn(const Target& target, size_t live, size_t max_bytes, size_t co
   return sample;
 }
 
-// Returns the slowest thread's sample.
+// Returns the time of the slowest thread and the longest calibration loop of all threads.
 template <typename Target>
 Sample time_threads(const std::vector<Target>& targets, size_t bytes, size_t count) {
   std::latch start(static_cast<ptrdiff_t>(targets.size()));
@@ -200,7 +200,7 @@ double summarize_good(const Measurement& measurement, double calibration_ns) {
   return measurement.summarize(std::move(good));
 }
 
-// Reports the share of undisturbed samples that have been collected. The share never decreases.
+// Reports the completed share of the warm-up and of the wanted samples. The share never decreases.
 class ProgressReporter {
  public:
   ProgressReporter(const BenchProgress& report, size_t wanted_count)
@@ -244,7 +244,7 @@ void measure_round_robin(std::vector<Measurement>& measurements, size_t rounds,
   }
 }
 
-// A simulated machine and an allocator on it, with one stream per thread.
+// A simulated machine and an allocator on it, with a stream for each of two threads.
 struct EngineFixture {
   std::unique_ptr<sim::Machine> machine;
   std::unique_ptr<Allocator> allocator;
@@ -283,8 +283,8 @@ void add_patterns(std::vector<Measurement>& measurements, const std::string& nam
     measurements.push_back({{"churn", name, 0, live, 1, 0},
                             [=] { return time_churn(first, live, kMaxChurnBytes, count); }});
   }
-  // Adjacent in the list, so that they run directly after each other: the clock rate varies over
-  // time.
+  // The thread counts are adjacent in the list, so that they run directly after each other: the
+  // clock rate varies over time.
   for (size_t threads = 1; threads <= targets.size(); ++threads) {
     const std::vector<Target> subset(targets.begin(),
                                      targets.begin() + static_cast<ptrdiff_t>(threads));

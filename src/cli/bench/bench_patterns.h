@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The measurements of `ashlar bench`: the same allocation patterns on Ashlar's engines and on
-// mimalloc as the reference. The engines run on a simulated device without backing memory, so that
-// only their own cost is measured.
+// The measurements of `ashlar bench`: allocation patterns on Ashlar's engines and, for most
+// patterns, on mimalloc as the reference. The engines run on a simulated device without backing
+// memory, so that only their own cost is measured.
 #pragma once
 
 #include <cstddef>
@@ -15,19 +15,19 @@
 namespace ashlar {
 
 // One measured pattern. `ns` is the median over several rounds in which the allocators alternate;
-// for the pattern "threads" it is the fastest round, in which each thread had a core to itself.
-// Samples taken while the core was slowed down are discarded if enough others exist
+// for the pattern "threads" it is the fastest round, in which each thread most likely had a core to
+// itself. Samples taken while the core was slowed down are discarded if others exist
 // (calibration.h).
 struct BenchResult {
   // "pair": allocate and free.
   // "churn": free one of many blocks, allocate another.
-  // "churn16k": like "churn", with blocks of up to 16 KiB.
-  // "holes": pairs in the presence of free holes.
+  // "churn16k": like "churn", with blocks of up to 16 KiB; mimalloc only.
+  // "holes": pairs in the presence of free holes; paged engine only.
   // "threads": pairs on several threads, each with its own stream.
-  // "history": pairs that are recorded, without stacks.
+  // "history": pairs that are recorded, without stacks; engines only.
   std::string name;
   std::string allocator;  // "mimalloc", "classic.buffer", "paged.raw", …
-  size_t bytes = 0;       // block size; 0: 512 B to 16 MiB, log-uniform
+  size_t bytes = 0;       // block size; 0: log-uniform from 512 B to 16 MiB, or to 16 KiB
   size_t live = 0;        // number of live blocks, or of holes
   size_t threads = 1;
   double ns = 0;  // per allocate and free, on each thread

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `ashlar demo`: a guided tour. First one program with each allocator (demo_engines.cc), then a
-// workload on the simulated machine, once with threads and once with a seed (demo_workload.cc).
+// workload on the simulated machine, first with threads, then with seeds (demo_workload.cc).
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 

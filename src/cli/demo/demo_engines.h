@@ -28,7 +28,7 @@ struct TrainingLoad {
 struct EngineRun {
   std::string name{};   // for a legend
   std::string title{};  // for a table
-  Timeline timeline{};  // one point per layer
+  Timeline timeline{};  // a point after each layer and each pass
   AllocatorStats stats{};
   sim::CallCosts driver{};
   bool returned_all_memory = false;

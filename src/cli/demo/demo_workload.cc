@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps are listed in Workload::run and implemented in that order. Long because the steps share
-// the state of one class.
+// The steps are listed in Workload::run and implemented in that order. The file is long because the
+// steps share the state of one class.
 #include "cli/demo/demo_workload.h"
 
 #include <fmt/format.h>
@@ -202,8 +202,8 @@ Result<DeviceAddress> Workload::map_extents(const std::vector<ExtentId>& extents
   return begin;
 }
 
-// The first attempt fails by fault injection. Like an engine, it then releases cached memory and
-// retries.
+// The first attempt fails by fault injection. Like an engine, the workload then releases cached
+// memory and retries.
 Status Workload::allocate_on_second() {
   Result<ExtentId> cached = second().create(total_bytes());
   if (!cached.ok()) return cached.status();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CLI11 gives the type, range and choices of an option as one text: "TEXT:{end,peak}".
+// CLI11 gives the type, range and choices of an option as one string: "TEXT:{end,peak}".
 #include "cli/help/command_info.h"
 
 #include <fmt/format.h>

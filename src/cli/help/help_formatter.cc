@@ -15,8 +15,8 @@ constexpr size_t kWidth = 80;
 constexpr size_t kOptionWidth = 24;
 constexpr size_t kCommandWidth = 12;
 
-// "  --top N                 Number of stacks to show", continued below the description if it is
-// long. A name that is too long gets its own line.
+// Formats an entry: "  --top N                 Number of stacks to show". A long description
+// continues in the same column; a name that is too long gets its own line.
 std::string entry_text(const std::string& name, std::string_view description, size_t name_width) {
   const std::string indent(name_width + 2, ' ');
   std::string text;

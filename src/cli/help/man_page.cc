@@ -13,8 +13,8 @@
 namespace ashlar {
 namespace {
 
-// Escapes text for roff: backslashes, hyphens (which are typeset otherwise), and characters that
-// would make a line a request.
+// Escapes text for roff: backslashes, hyphens (which roff would replace by a typographic
+// character), and characters that would make a line a request.
 std::string escape(std::string_view text) {
   std::string escaped;
   for (const char c : text) {

@@ -62,8 +62,8 @@ Result<Snapshot> LiveClient::take_snapshot(uint64_t allocator) {
   return read_snapshot(name, std::make_unique<MemorySource>(reply->body));
 }
 
-// The server closes idle connections after a minute, so a request on an existing connection that
-// fails is sent once more on a new one.
+// The server closes idle connections after a minute. If a request on an existing connection fails
+// with kDeviceFault, it is sent once more on a new one.
 Result<http::ClientResponse> LiveClient::request(const std::string& target,
                                                  const http::ClientLimits& limits) {
   const bool was_connected = client_.has_value();
@@ -86,7 +86,7 @@ Result<http::ClientResponse> LiveClient::request_once(const std::string& target,
     client_.emplace(std::move(found->socket), stop_fd_);
   }
   Result<http::ClientResponse> reply = client_->get(target, limits);
-  // The remainder of an abandoned response would be read as the next response.
+  // If the request failed, the remainder of its response would be read as the next response.
   if (!reply.ok() || !reply->keeps_alive) client_.reset();
   return reply;
 }

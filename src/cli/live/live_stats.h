@@ -15,13 +15,14 @@
 
 namespace ashlar {
 
-// The statistics that device and host allocators have in common.
+// The statistics that device and host allocators have in common. Negative integers in the response
+// are read as zero.
 struct LiveMemoryStats {
   uint64_t number = 0;  // of the allocator, in the order of creation
   std::string backend{};
   uint64_t device = 0;
   std::string device_name{};
-  // Totals over all blocks; negative values are read as zero.
+  // Of a device allocator: sums over small and large blocks.
   uint64_t reserved_bytes = 0;
   uint64_t reserved_peak_bytes = 0;
   uint64_t active_bytes = 0;
@@ -40,8 +41,8 @@ struct LiveAllocatorStats : LiveMemoryStats {
   uint64_t device_calls = 0;
 };
 
-// Pinned host memory: `reserved_bytes` is all pinned memory, `allocated_bytes` the part in use by
-// the program, `blocks` the number of active blocks.
+// Pinned host memory: `reserved_bytes` is all pinned memory, `allocated_bytes` the active part
+// without pending frees and memory that graphs keep, `blocks` the number of active blocks.
 struct LiveHostStats : LiveMemoryStats {
   uint64_t host_calls = 0;
 };
@@ -57,7 +58,8 @@ struct LiveStats {
   uint64_t total(uint64_t LiveAllocatorStats::*quantity) const;
 };
 
-// kFormat: the response is malformed; the message names the field.
+// kFormat: the response is not JSON, has another protocol version, or lacks a valid field, which
+// the message names.
 Result<LiveStats> parse_live_stats(std::string_view stats_json);
 
 // The statistics as JSON, for `--json` and the page of `ashlar view --live`.

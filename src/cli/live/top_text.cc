@@ -32,7 +32,7 @@ std::string rate(const LiveSamples& samples, std::vector<Stats> LiveStats::*list
   const double seconds = now.monitored_seconds - previous.monitored_seconds;
   const auto then = std::find_if((previous.*list).begin(), (previous.*list).end(),
                                  [&](const Stats& each) { return each.number == stats.number; });
-  // The counter was reset, or the PID was reused.
+  // If so, the allocator is new, the counter was reset, or the PID was reused.
   if (then == (previous.*list).end() || seconds <= 0 || stats.*counter < *then.*counter) return "-";
   const double per_second = static_cast<double>(stats.*counter - *then.*counter) / seconds;
   return per_second < 1000 ? fmt::format("{:.1f}", per_second)

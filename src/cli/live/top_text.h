@@ -12,7 +12,7 @@
 
 namespace ashlar {
 
-// The samples so far, oldest first; never empty.
+// The most recent samples, oldest first; never empty.
 using LiveSamples = std::deque<LiveStats>;
 
 struct TopPage {
@@ -20,8 +20,8 @@ struct TopPage {
   std::string note{};  // for the last line; empty: "q quits"
 };
 
-// Formats a full screen: at most `terminal.height` lines of at most `terminal.width` columns, each
-// ending in a line feed.
+// Formats a full screen: at most `terminal.height` lines (but at least two) of at most
+// `terminal.width` columns, each ending in a line feed.
 std::string top_screen(const LiveSamples& samples, const TopPage& page, const Terminal& terminal);
 
 // Columns of fixed width: one line of headings, and one line per allocator of the newest sample,

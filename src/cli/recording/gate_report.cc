@@ -29,7 +29,7 @@ std::string change_text(const GateCheck& check) {
   return fmt::format("{:+.2f} %", (check.now / check.base - 1) * 100);
 }
 
-// Two decimals can hide a small excess, so the excess is also given in bytes.
+// Two decimals can hide a small excess. If the unit is bytes, the excess is therefore given, too.
 std::string failure_text(const GateCheck& check) {
   std::string exact;
   if (check.unit == GateUnit::kBytes) {

@@ -17,7 +17,7 @@ namespace ashlar {
 inline constexpr const char* kSnapshotHelp = "Snapshot (pickle or JSON, may be compressed), or -";
 inline constexpr const char* kDeviceHelp = "Device index; default: that of the longest trace";
 
-// Opens a recording and selects a device. Error messages name the command-line option.
+// Opens a recording and selects a device. An error about the device names the option --device.
 Result<DeviceRecording> read_run(const std::string& file, std::optional<uint64_t> device);
 
 // Like read_run(), for commands that replay the run: requires a trace, and prints a message about
@@ -25,8 +25,8 @@ Result<DeviceRecording> read_run(const std::string& file, std::optional<uint64_t
 Result<DeviceRecording> read_history(const std::string& file, std::optional<uint64_t> device,
                                      const Session& session);
 
-// Returns a title such as "run.pickle, device 0: 813 entries over 1.24 s", and whether the trace is
-// incomplete.
+// Returns a title such as "run.pickle, device 0: 813 entries over 1.24 s", with the number of
+// allocations that predate the trace, if any.
 std::string title_of(const DeviceRecording& run);
 
 // Plots requested and reserved bytes over the whole trace. Empty if there is no trace.
