@@ -18,7 +18,7 @@ namespace ashlar {
 struct Allocation {
   static constexpr uint32_t kNoEntry = UINT32_MAX;  // greater than every entry
 
-  uint32_t alloc_entry = kNoEntry;      // kNoEntry: the allocation predates the trace
+  uint32_t alloc_entry = kNoEntry;  // kNoEntry: the allocation predates the trace
   // The free_requested and free_completed entries; the memory can be reused after the latter. If
   // the trace lacks one, the next entry that implies it. kNoEntry: did not happen in the trace.
   uint32_t free_entry = kNoEntry;

@@ -15,7 +15,7 @@ namespace {
 // Absorbs rounding errors of the computation.
 constexpr double kTolerance = 1e-7;
 
-Status not_a_limit(std::string_view given) {
+Status not_a_limit_error(std::string_view given) {
   return Status::invalid_argument(text(
       "\"", given, "\" is not a limit (expected an allowed increase such as ", "+2% or +100MiB)"));
 }
@@ -63,11 +63,11 @@ Result<GateLimit> parse_gate_limit(std::string_view given) {
   if (limit.starts_with('+')) limit.remove_prefix(1);
   if (limit.ends_with('%')) {
     const std::optional<double> percent = parse_percent(limit.substr(0, limit.size() - 1));
-    if (!percent) return not_a_limit(given);
+    if (!percent) return not_a_limit_error(given);
     return GateLimit{.fraction = *percent / 100};
   }
   const Result<size_t> bytes = parse_bytes(limit);
-  if (!bytes.ok()) return not_a_limit(given);
+  if (!bytes.ok()) return not_a_limit_error(given);
   return GateLimit{.bytes = *bytes};
 }
 

@@ -222,11 +222,11 @@ void Packer::attempt(const Order& order, uint64_t work) {
   size_t placed = 0;
   for (; placed < order.size() && left > 0; ++placed) {
     const uint32_t rank = order[placed];
-    const Lifetime& own = lifetimes_[rank];
-    if (!overlaps_.find(begun_before_[rank], own.begin, left, overlapping_)) break;
+    const Lifetime& lifetime = lifetimes_[rank];
+    if (!overlaps_.find(begun_before_[rank], lifetime.begin, left, overlapping_)) break;
     left -= std::min<uint64_t>(left, overlapping_.size() + kPlacementWork);
-    place_at(rank, lowest_gap(own.bytes));
-    overlaps_.place(rank, own.end);
+    place_at(rank, lowest_gap(lifetime.bytes));
+    overlaps_.place(rank, lifetime.end);
   }
   const size_t in_gaps_count = placed;
   if (placed < order.size()) place_on_top(order, placed);
@@ -317,19 +317,19 @@ Packing pack(const std::vector<Lifetime>& lifetimes, const PackingOptions& optio
 
 bool is_valid_packing(const std::vector<Lifetime>& lifetimes, const Packing& packing) {
   if (packing.addresses.size() != lifetimes.size()) return false;
-  std::map<uint64_t, uint64_t> taken;  // begin to end
+  std::map<uint64_t, uint64_t> occupied;  // begin to end
   uint64_t height_bytes = 0;
   for (const auto& [event_key, i] : sorted_events(lifetimes)) {
     const uint64_t begin = packing.addresses[i];
     const uint64_t end = begin + lifetimes[i].bytes;
     if (event_key % 2 == 0) {
-      taken.erase(begin);
+      occupied.erase(begin);
       continue;
     }
-    const auto above = taken.lower_bound(begin);
-    if (above != taken.end() && above->first < end) return false;
-    if (above != taken.begin() && std::prev(above)->second > begin) return false;
-    taken.emplace_hint(above, begin, end);
+    const auto above = occupied.lower_bound(begin);
+    if (above != occupied.end() && above->first < end) return false;
+    if (above != occupied.begin() && std::prev(above)->second > begin) return false;
+    occupied.emplace_hint(above, begin, end);
     height_bytes = std::max(height_bytes, end);
   }
   return height_bytes == packing.height_bytes;

@@ -31,8 +31,8 @@ class Recording {
   Recording& operator=(const Recording&) = delete;
 
   // Reads a snapshot file; "-" is standard input. The path becomes the recording's name.
-  // kFormat: the file cannot be opened or is not a snapshot. kTimeout: `options.input.watch` gave
-  // up.
+  // kFormat: the file cannot be opened or is not a snapshot. kTimeout: `options.input.on_progress`
+  // returned false. kDeviceFault: no thread could be created.
   static Result<std::shared_ptr<const Recording>> open(const std::string& path,
                                                        const ReadOptions& options = {});
 

@@ -119,8 +119,8 @@ std::string table_as_json(const CurrentSettings& current, const Environment& env
 }
 
 // Describes an option: "now 512 (ASHLAR_ALLOC_CONF); default off; range 1–1048576 or off (MiB)".
-std::string facts_of(const OptionRow& row, const CurrentSettings& current,
-                     const Environment& environment) {
+std::string option_facts(const OptionRow& row, const CurrentSettings& current,
+                         const Environment& environment) {
   const std::string value = row.print(row, current.options);
   const EnvironmentVariable* variable = variable_for_option(row.name, environment);
   std::string facts;
@@ -147,7 +147,7 @@ std::string variables_as_text(const CurrentSettings& current, const Environment&
 std::string table_as_text(const CurrentSettings& current, const Environment& environment) {
   Table table({{}, {}});
   for (const OptionRow& row : allocator_option_table()) {
-    table.add({std::string(row.name), facts_of(row, current, environment)});
+    table.add({std::string(row.name), option_facts(row, current, environment)});
     table.add({row.alias.empty() ? "" : fmt::format("or {}", row.alias), std::string(row.help)});
   }
   return fmt::format("{}\n{}\n{}\n{}",

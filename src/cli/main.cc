@@ -90,10 +90,11 @@ std::vector<PreparedCommand> prepare_all(CLI::App& parser) {
   std::vector<PreparedCommand> commands;
   for (const CommandGroup& group : command_groups()) {
     for (const Subcommand* command : group.commands) {
-      CLI::App* own =
+      CLI::App* subparser =
           parser.add_subcommand(std::string(command->name), std::string(command->summary));
-      own->group(std::string(group.heading));
-      commands.push_back({.command = command, .parser = own, .run = command->prepare(*own)});
+      subparser->group(std::string(group.heading));
+      commands.push_back(
+          {.command = command, .parser = subparser, .run = command->prepare(*subparser)});
     }
   }
   // Set last: sub-commands inherit the footer that is set when they are added.
@@ -122,7 +123,7 @@ std::optional<std::string> unknown_command_message(const std::vector<std::string
                      fmt::join(known, ", "));
 }
 
-// Names the first unknown argument and the nearest option, or returns CLI11's own message.
+// Names the first unknown argument and the nearest option, or returns CLI11's subparser message.
 std::string usage_message(const CLI::App& parser, const CLI::ParseError& error) {
   const CLI::App* command = &parser;
   for (const CLI::App* chosen : parser.get_subcommands()) command = chosen;

@@ -26,7 +26,7 @@ enum class ExitCode {
   kSuccess = 0,
   kFailure = 1,          // a check failed, or the command could not do its work
   kInvalidArgument = 2,  // a wrong command, option, or environment variable
-  kUnreadableInput = 3,  // a file is malformed
+  kUnreadableInput = 3,  // a file cannot be read or is malformed
 };
 
 // REQUIRES: `failure` is not ok.
@@ -36,7 +36,8 @@ inline ExitCode exit_code_for(const Status& failure) {
   return ExitCode::kFailure;
 }
 
-// The context in which a command runs. Arguments and environment have been parsed and validated.
+// The context in which a command runs. `sim_options` are parsed from `environment`, unless the
+// command ignores it.
 struct Session {
   Console& console;
   const Environment& environment;
@@ -57,8 +58,8 @@ struct Subcommand {
   // Declares the command's options on `parser` and returns the function to run after parsing.
   // The function shares ownership of the parsed arguments.
   CommandFunction (*prepare)(CLI::App& parser);
-  // Whether the command runs even if an environment variable is invalid. `Session::sim_options`
-  // then has the defaults.
+  // If true, the command runs even if an environment variable is invalid, and
+  // `Session::sim_options` has the defaults.
   bool ignores_environment = false;
 };
 

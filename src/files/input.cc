@@ -27,9 +27,9 @@ class DescriptorSource final : public ByteSource {
  public:
   using OnProgress = std::function<bool(double fraction)>;
 
-  // An invalid `own` selects standard input, which stays open.
-  DescriptorSource(UniqueFd own, OnProgress on_progress)
-      : own_(std::move(own)), on_progress_(std::move(on_progress)) {
+  // An invalid `file` selects standard input, which stays open.
+  DescriptorSource(UniqueFd file, OnProgress on_progress)
+      : file_(std::move(file)), on_progress_(std::move(on_progress)) {
     struct stat found {};
     const bool is_file = ::fstat(descriptor(), &found) == 0 && S_ISREG(found.st_mode);
     if (is_file) file_bytes_ = static_cast<uint64_t>(std::max<off_t>(found.st_size, 0));
@@ -48,7 +48,7 @@ class DescriptorSource final : public ByteSource {
   }
 
  private:
-  int descriptor() const { return own_.valid() ? own_.get() : STDIN_FILENO; }
+  int descriptor() const { return file_.valid() ? file_.get() : STDIN_FILENO; }
 
   // Polls the callback while waiting, because a pipe can block forever. Returns false if the
   // callback cancels.
@@ -63,7 +63,7 @@ class DescriptorSource final : public ByteSource {
     return false;
   }
 
-  UniqueFd own_;
+  UniqueFd file_;
   OnProgress on_progress_;
   uint64_t file_bytes_ = 0;  // 0: unknown
   uint64_t read_bytes_ = 0;
@@ -148,12 +148,12 @@ std::unique_ptr<Decoder> decoder_for(std::string_view first_bytes) {
 
 Result<std::unique_ptr<ByteSource>> open_input(const std::string& path,
                                                const InputOptions& options) {
-  UniqueFd own;
+  UniqueFd file;
   if (path != "-") {
-    own = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!own.valid()) return Status::format(text("cannot be opened: ", std::strerror(errno)));
+    file = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file.valid()) return Status::format(text("cannot be opened: ", std::strerror(errno)));
   }
-  return open_input(std::make_unique<DescriptorSource>(std::move(own), options.on_progress),
+  return open_input(std::make_unique<DescriptorSource>(std::move(file), options.on_progress),
                     options);
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Snapshots are nested at most ten deep.
+// Limits the memory for open containers. Snapshots are nested at most ten deep.
 constexpr size_t kMaxDepth = 1000;
 
 // The input as a stream buffer. It counts the bytes since the parser's last callback, because the
@@ -89,7 +89,8 @@ class JsonValues final : public nlohmann::json_sax<Json> {
     const size_t first = open_.back();
     const Value dict = stack_[first - 1];
     if (!check_store(store_.set_items(dict, items_from(first)))) return false;
-    // JSON shares no values, so nothing else refers to the values inside an adopted dict.
+    // JSON shares no values, so nothing else refers to the values inside an adopted dict, and they
+    // can be forgotten.
     if (store_.adopted(dict)) store_.forget_since(dict.index() + 1);
     return close();
   }

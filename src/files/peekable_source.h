@@ -15,8 +15,8 @@ class PeekableSource final : public ByteSource {
  public:
   explicit PeekableSource(std::unique_ptr<ByteSource> input) : input_(std::move(input)) {}
 
-  // Returns the next `count` bytes without consuming them, or fewer at the end of input. Valid
-  // until the next call.
+  // Returns at least the next `count` bytes without consuming them, or fewer at the end of input.
+  // Valid until the next call.
   Result<std::string_view> peek(size_t count) {
     while (buffered_.size() < count) {
       std::string part(count - buffered_.size(), '\0');

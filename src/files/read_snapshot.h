@@ -19,8 +19,8 @@ struct ReadOptions {
 };
 
 // Reads a file; "-" is standard input.
-// kFormat: the file cannot be opened or read, or is not a snapshot. The message starts with the
-// path.
+// kFormat: the file cannot be opened or read, or is not a snapshot; the message starts with the
+// path. Other errors are those of open_input().
 Result<Snapshot> read_snapshot(const std::string& path, const ReadOptions& options = {});
 
 // Like the function above, for bytes from another source. Messages start with `name`.

@@ -160,14 +160,14 @@ bool ExtentReader::check(Snapshot& snapshot) {
     if (!check_extent(extent)) return false;
   }
   std::vector<SnapshotExtent>& extents = snapshot.extents;
-  const auto name_of = [](const SnapshotExtent& extent) {
+  const auto device_and_id = [](const SnapshotExtent& extent) {
     return std::tuple(extent.device, extent.id);
   };
   std::sort(extents.begin(), extents.end(),
-            [&](const auto& a, const auto& b) { return name_of(a) < name_of(b); });
-  const auto twice =
-      std::adjacent_find(extents.begin(), extents.end(),
-                         [&](const auto& a, const auto& b) { return name_of(a) == name_of(b); });
+            [&](const auto& a, const auto& b) { return device_and_id(a) < device_and_id(b); });
+  const auto twice = std::adjacent_find(
+      extents.begin(), extents.end(),
+      [&](const auto& a, const auto& b) { return device_and_id(a) == device_and_id(b); });
   if (twice != extents.end()) {
     return fields_.fail(text("extent ", twice->id.value(), " occurs twice (expected once)"));
   }

@@ -12,14 +12,15 @@
 
 namespace ashlar {
 
-// The version of the format under the key "ashlar". Later versions are ignored by the reader.
+// The version of the format under the key "ashlar". The reader ignores data of later versions.
 inline constexpr int64_t kExtentsVersion = 1;
 
 class ExtentReader {
  public:
   explicit ExtentReader(FieldReader& fields) : fields_(fields) {}
 
-  // Reads the dict. Does nothing if its version is unknown.
+  // Replaces the views and extents of the snapshot by those of the dict, or by none if the dict has
+  // a later version than kExtentsVersion.
   bool read(Value dict, Snapshot& snapshot);
   // Checks views and extents against each other and against the segments, and sorts them.
   // REQUIRES: the whole file has been read.

@@ -25,13 +25,13 @@ Status failure(std::string_view call, const std::string& path) {
 
 Result<FileSink> FileSink::open(const std::string& path) {
   if (path == "-") return FileSink("standard output", UniqueFd());
-  UniqueFd own(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kCreateMode));
-  if (!own.valid()) return failure("open", path);
-  return FileSink(path, std::move(own));
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kCreateMode));
+  if (!file.valid()) return failure("open", path);
+  return FileSink(path, std::move(file));
 }
 
 Status FileSink::write(std::string_view bytes) {
-  const int descriptor = own_.valid() ? own_.get() : STDOUT_FILENO;
+  const int descriptor = file_.valid() ? file_.get() : STDOUT_FILENO;
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
@@ -42,7 +42,7 @@ Status FileSink::write(std::string_view bytes) {
 }
 
 Status FileSink::close() {
-  if (own_.valid() && ::close(own_.release()) != 0) return failure("close", path_);
+  if (file_.valid() && ::close(file_.release()) != 0) return failure("close", path_);
   return {};
 }
 

@@ -24,10 +24,10 @@ class FileSink final : public ByteSink {
   Status close();
 
  private:
-  FileSink(std::string path, UniqueFd own) : path_(std::move(path)), own_(std::move(own)) {}
+  FileSink(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
 
   std::string path_;
-  UniqueFd own_;  // invalid: standard output, which stays open
+  UniqueFd file_;  // invalid: standard output, which stays open
 };
 
 }  // namespace ashlar

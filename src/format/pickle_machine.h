@@ -60,8 +60,8 @@ class PickleMachine {
 
   uint64_t bytes_read() const { return input_.offset(); }
 
-  // An entry of the opcode table. If `handler` is null, `refusal` is the reason for rejecting the
-  // opcode.
+  // An entry of the opcode table. If `handler` is null, the opcode is rejected; `refusal` is the
+  // reason, or empty if the opcode is unknown.
   struct Opcode {
     std::string_view name{};
     bool (PickleMachine::*handler)() = nullptr;

@@ -32,7 +32,7 @@ Status PickleWriter::finish() {
 void PickleWriter::begin(Container container) {
   begin_value();
   out_.put(container.opcode);
-  if (next_shared_) memo_of(*std::exchange(next_shared_, std::nullopt)) = put_memoize();
+  if (next_shared_) memo_slot(*std::exchange(next_shared_, std::nullopt)) = put_memoize();
   open_.push_back(container);
 }
 
@@ -128,7 +128,7 @@ void PickleWriter::pool(PoolId value) {
 }
 
 bool PickleWriter::reuse(SharedKind kind, uint32_t index) {
-  const uint32_t memo_index = memo_of({kind, index});
+  const uint32_t memo_index = memo_slot({kind, index});
   if (memo_index == kNotInMemo) {
     next_shared_ = {kind, index};
     return false;
@@ -174,7 +174,7 @@ uint32_t PickleWriter::put_memoize() {
   return memo_count_++;
 }
 
-uint32_t& PickleWriter::memo_of(SharedId id) {
+uint32_t& PickleWriter::memo_slot(SharedId id) {
   std::vector<uint32_t>& table = shared_[static_cast<size_t>(id.kind)];
   if (id.index >= table.size()) table.resize(id.index + 1, kNotInMemo);
   return table[id.index];

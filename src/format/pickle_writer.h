@@ -59,7 +59,7 @@ class PickleWriter final : public ValueWriter {
   void put_key(Key word);
   void put_get(uint32_t memo_index);
   uint32_t put_memoize();
-  uint32_t& memo_of(SharedId id);
+  uint32_t& memo_slot(SharedId id);
 
   std::vector<Container> open_;
   uint32_t memo_count_ = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Converts dicts to segments and blocks. Old files lack requested sizes, pool ids and block
-// addresses; these are computed from the values that exist.
+// Converts dicts to segments and blocks. Old files lack requested sizes and block addresses; these
+// are computed from the values that exist.
 #include "format/segment_reader.h"
 
 #include "base/text.h"
@@ -125,7 +125,7 @@ bool SegmentReader::read_block(Value dict, SnapshotBlock& block) {
     if (!read_block_field(key_of(items[i]), items[i + 1], block, present)) return false;
   }
   if (history.kind != ValueKind::kNone && !read_history(history, block, present)) return false;
-  // Old files have no requested sizes; assume that nothing was lost to rounding.
+  // If an old file has no requested size, assume that nothing was lost to rounding.
   if (!present.requested && block.state != SnapshotBlockState::kInactive) {
     block.requested_bytes = block.bytes;
   }

@@ -22,7 +22,6 @@ class SegmentReader {
  private:
   // The optional keys that a dict has. The values of missing keys are computed.
   struct PresentKeys {
-    bool address = false;
     bool allocated = false;
     bool active = false;
     bool requested = false;

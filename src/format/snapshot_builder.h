@@ -26,8 +26,8 @@ class SnapshotBuilder {
   SnapshotBuilder& operator=(const SnapshotBuilder&) = delete;
 
   // `bytes_read` is the length of the input that the values come from.
-  // kFormat: a key has a value of the wrong type. The message names the location.
-  // REQUIRES: called once.
+  // kFormat: a value is missing or invalid. The message names the location.
+  // REQUIRES: build() has not been called before.
   Result<Snapshot> build(Value root, uint64_t bytes_read);
 
  private:

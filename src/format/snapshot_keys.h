@@ -87,12 +87,13 @@ enum class Key : uint32_t {
 // Returns the text as it occurs in files: "action", "active_size" and so on.
 std::string_view key_text(Key key);
 
+// Adds the texts of all keys, in the order of Key.
 // REQUIRES: the store is empty and its limit is at least a few KiB.
 void add_key_texts(ValueStore& store);
 
 // Returns the key with this text. A result of Key::kCount or above means that the string is not a
 // key.
-// REQUIRES: a string of a store that add_key_texts() filled.
+// REQUIRES: `string` belongs to a store that add_key_texts() filled first.
 inline Key key_of(Value string) { return static_cast<Key>(string.index()); }
 
 }  // namespace ashlar

@@ -41,7 +41,7 @@ class TraceTable {
   }
 
  private:
-  // Values that the file does not contain are empty cells.
+  // Times, pools, strings and stacks that the file does not contain are empty cells.
   void put_entry(size_t index, const TraceEntry& entry) {
     put_number(entry.device.value());
     put_number(index);

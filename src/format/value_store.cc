@@ -42,8 +42,8 @@ bool ValueStore::add_string(std::string_view bytes, Value& made) {
   return true;
 }
 
-// Tuples are immutable, so equal tuples may share storage. Every trace entry has a tuple for its
-// pool id, which is usually equal to the previous one.
+// Tuples are immutable, so equal tuples may share storage. In pickles with pool ids, every trace
+// entry has such a tuple, which is usually equal to the previous one.
 bool ValueStore::add_tuple(std::span<const Value> items, Value& made) {
   if (last_tuple_.kind == ValueKind::kTuple) {
     const std::span<const Value> last = this->items(last_tuple_);
@@ -150,20 +150,20 @@ bool ValueStore::add_items(Object& object, std::span<const Value> items) {
     object.place = free_item_lists_.back();
     free_item_lists_.pop_back();
   }
-  std::vector<Value>& own = item_lists_[object.place];
-  own.insert(own.end(), items.begin(), items.end());
-  object.count = static_cast<uint32_t>(own.size());
+  std::vector<Value>& item_list = item_lists_[object.place];
+  item_list.insert(item_list.end(), items.begin(), items.end());
+  object.count = static_cast<uint32_t>(item_list.size());
   return true;
 }
 
-// A later list reuses the memory of the vector, unless it is large.
+// A later container reuses the memory of the vector, unless the vector is large.
 void ValueStore::drop_items(Object& object) {
   if (object.state != State::kPlain || object.count == 0) return;
   constexpr size_t kMaxKeptCapacity = 1024;
-  std::vector<Value>& own = item_lists_[object.place];
-  charged_bytes_ -= own.size() * sizeof(Value) + kItemListOverheadBytes;
-  own.clear();
-  if (own.capacity() > kMaxKeptCapacity) own = {};
+  std::vector<Value>& item_list = item_lists_[object.place];
+  charged_bytes_ -= item_list.size() * sizeof(Value) + kItemListOverheadBytes;
+  item_list.clear();
+  if (item_list.capacity() > kMaxKeptCapacity) item_list = {};
   free_item_lists_.push_back(object.place);
   object.count = 0;
 }

@@ -98,8 +98,8 @@ struct Value {
   friend bool operator==(const Value&, const Value&) = default;
 };
 
-// Receives every complete dict, and may convert it to a representation of its own, so that millions
-// of dicts need not be stored as values.
+// Receives the first items that are set in each dict, normally all of them, and may convert the
+// dict to a representation of its own, so that millions of dicts need not be stored as values.
 class DictAdopter {
  public:
   enum class Outcome { kDeclined, kAdopted, kInvalid };
@@ -135,7 +135,7 @@ class ValueStore {
   size_t string_count() const { return strings_.size(); }
   // The items of a list or tuple, or the alternating keys and values of a dict. Empty if the
   // container was adopted or converted.
-  // REQUIRES: a container.
+  // REQUIRES: container.is_container().
   std::span<const Value> items(Value container) const;
 
   // Returns the number that the adopter gave to a dict. Empty if the dict was not adopted.

@@ -130,8 +130,8 @@ class SegmentFiller {
   }
 
  private:
-  // Fills the gap up to `end`. The block before the gap keeps it as a remainder if it is too small
-  // to split off.
+  // Fills the gap up to `end`. A gap that is too small to split off from the allocation before it
+  // is a remainder of that block.
   void fill_up_to(DeviceAddress end) {
     const uint64_t gap = end - at_;
     std::vector<MapBlock>& blocks = draft_.segment.blocks;

@@ -28,7 +28,8 @@ struct TableQuery {
   uint32_t from = 0;
   uint32_t count = 0;
   std::optional<uint32_t> moment{};  // unset: the whole run
-  std::string search{};              // substring of a frame "name:file:line"; empty: no filter
+  // Substring of a frame "name:file:line", ignoring ASCII case; empty: no filter.
+  std::string search{};
 };
 
 class AllocationTable {

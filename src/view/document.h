@@ -35,8 +35,8 @@ class Document {
   const DeviceRecording& device_recording() const { return recording_; }
   DeviceIndex device() const { return recording_.device(); }
   bool has_history() const { return recording_.has_history(); }
-  // The recorded trace. Without a history, one entry of kind kSnapshot that stands for the final
-  // state, so that every document has a moment to show.
+  // The recorded trace. Without a history, one entry with the action kSnapshot that stands for the
+  // final state, so that every document has a moment to show.
   const std::vector<TraceEntry>& trace() const { return *trace_; }
   uint32_t entry_count() const { return static_cast<uint32_t>(trace_->size()); }
 
@@ -54,7 +54,8 @@ class Document {
   uint32_t stream_of(StreamId stream) const { return stream_indexes_.at(stream); }
   // Returns the index of the pool in pools().
   uint32_t pool_of(PoolId pool) const { return pool_indexes_.at(pool); }
-  // Returns the size of the block for a request, according to the recorded options.
+  // Returns the minimum size of the block for a request, according to the recorded options.
+  // REQUIRES: requested_bytes > 0.
   uint64_t block_bytes(uint64_t requested_bytes) const;
 
   // Requested, allocated and reserved bytes at each moment.

@@ -37,8 +37,7 @@ class ExtentLocator {
         time_us_(document.time_us(moment)),
         pieces_(document.segments().at(moment)) {}
 
-  // Returns the mappings and the home of an extent. Without mappings, it did not exist yet, as far
-  // as known.
+  // Returns the mappings and the home of an extent at the moment.
   MapExtent locate(const SnapshotExtent& recorded) const {
     MapExtent extent{.recorded = &recorded};
     for (const SnapshotMapping& mapping : recorded.mappings) {
@@ -56,14 +55,15 @@ class ExtentLocator {
       ++covered_count;
       extent.home = address;
     }
-    // If the trace is incomplete and several mappings are covered, the home is unknown. The trace
-    // has idle memory at the addresses where it was used last. If no mapping is covered, the pool
-    // was paused and the memory released.
+    // If the trace is incomplete and several mappings are covered, the home is unknown. Since idle
+    // memory stays mapped in the trace where it was used last, a paused pool must have released the
+    // memory if no mapping is covered.
     if (covered_count != 1) extent.home = {};
     if (covered_count == 0) extent.addresses.clear();
     return extent;
   }
 
+  // Before the last moment, an extent without mappings does not exist, as far as known.
   bool exists(const MapExtent& extent) const { return is_last_ || !extent.addresses.empty(); }
 
  private:

@@ -6,8 +6,8 @@
 // An extent's home is the mapping at which its memory is handed out. At the last moment, mappings
 // and homes are those of the snapshot. At earlier moments they follow from the trace: a mapping of
 // the snapshot exists since its creation time, and the home is the mapping whose addresses are
-// mapped according to the trace. Free memory stays where it was used last. Extents and mappings
-// that were removed before the snapshot are unknown.
+// mapped according to the trace, in which free memory stays where it was used last. Extents and
+// mappings that were removed before the snapshot are unknown.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace ashlar::view {
 
 struct MapExtent {
   const SnapshotExtent* recorded = nullptr;  // in the snapshot
-  std::optional<DeviceAddress> home{};       // unset: idle
+  std::optional<DeviceAddress> home{};       // unset: idle or unknown
   std::vector<DeviceAddress> addresses{};    // addresses of its mappings, ascending
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds the checkpoints, and starts each query at the nearest one.
+// Builds the checkpoints, and starts each query at the last one that is not later.
 #include "view/interval_index.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace ashlar::view {
 namespace {
 
-constexpr uint32_t kMinStep = 4096;  // entries from one checkpoint to the next
+constexpr uint32_t kMinStep = 4096;  // minimum number of entries between checkpoints
 
 }  // namespace
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Finds the intervals that contain a moment, such as the allocations that are live after an entry.
-// Checkpoints list the intervals at some moments, so that the time for a query depends on the
-// number of results and not on the length of the trace. All checkpoints together have at most as
-// many elements as the trace. Immutable and therefore thread safe.
+// Checkpoints list the intervals at some moments, so that the time for a query depends on the size
+// and distance of the nearest checkpoint and not on the length of the trace. All checkpoints but
+// the last together have at most as many elements as the trace. Immutable and therefore thread
+// safe.
 #pragma once
 
 #include <cstddef>

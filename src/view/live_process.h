@@ -17,9 +17,9 @@ class LiveProcess {
  public:
   virtual ~LiveProcess() = default;
   // Returns the current statistics as JSON text (docs/reference/formats/view.md).
-  // kPeerLost: the process has exited. kTimeout: it does not respond.
+  // kPeerLost: the process has exited or stopped live monitoring. kTimeout: it does not respond.
   virtual Result<std::string> stats() = 0;
-  // Takes a snapshot of each allocator. Errors as for stats().
+  // Takes a snapshot of each allocator. Errors as for stats(); kInvalidArgument: no allocator.
   virtual Result<std::vector<std::shared_ptr<const Recording>>> take_snapshots() = 0;
 };
 

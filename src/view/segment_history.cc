@@ -143,7 +143,8 @@ uint32_t find_view(const std::vector<SnapshotView>& views, DeviceAddress at) {
 }
 
 // Gives each piece of an expandable segment its owner. Pieces of one view have the same owner.
-// Without views, pieces of the same stream and pool that were ever adjacent belong to one segment.
+// Outside of views, pieces of the same stream and pool whose addresses adjoin or overlap, even at
+// different moments, belong to one segment.
 void assign_owners(const std::vector<SnapshotView>& views, std::vector<SegmentPiece>& pieces) {
   std::vector<uint32_t> order;
   for (uint32_t id = 0; id < pieces.size(); ++id) {

@@ -83,7 +83,7 @@ class ResponseArchive {
 
 constexpr const char* kGroupings[] = {"allocation", "stack", "stream", "pool"};
 
-Requests tiles_of(const Document& document, size_t number, const char* by, uint32_t level) {
+Requests tile_requests(const Document& document, size_t number, const char* by, uint32_t level) {
   Requests requests;
   const uint32_t count = tile_count(document.entry_count(), level);
   for (uint32_t index = 0; index < count; ++index) {
@@ -93,7 +93,7 @@ Requests tiles_of(const Document& document, size_t number, const char* by, uint3
   return requests;
 }
 
-Requests tables_of(size_t number) {
+Requests table_requests(size_t number) {
   Requests requests;
   for (const char* sort : {"bytes", "made", "freed", "age"}) {
     for (const char* order : {"down", "up"}) {
@@ -105,28 +105,28 @@ Requests tables_of(size_t number) {
 }
 
 // Adds the responses for one document.
-class DocumentArchive {
+class DocumentArchiver {
  public:
-  DocumentArchive(const Document& document, size_t number, ResponseArchive& archive)
+  DocumentArchiver(const Document& document, size_t number, ResponseArchive& archive)
       : document_(document), number_(number), archive_(archive) {}
 
   void add_required() {
     archive_.add(text("d/", number_, "/stacks.json"));
     archive_.add(text("d/", number_, "/causes.json"));
-    archive_.add(tiles_of(document_, number_, kGroupings[0], 0).front());
+    archive_.add(tile_requests(document_, number_, kGroupings[0], 0).front());
   }
 
-  void add_tables() { static_cast<void>(archive_.try_add(tables_of(number_))); }
+  void add_tables() { static_cast<void>(archive_.try_add(table_requests(number_))); }
 
   // Adds a level of a grouping, if all levels above it were added.
   void add_level(size_t grouping, uint32_t level) {
     if (level >= level_count(document_.entry_count()) || is_full_[grouping]) return;
     if (grouping == 0 && level == 0) return;  // added by add_required()
     is_full_[grouping] =
-        !archive_.try_add(tiles_of(document_, number_, kGroupings[grouping], level));
+        !archive_.try_add(tile_requests(document_, number_, kGroupings[grouping], level));
   }
 
-  // Adds the most important moments: the peaks, the end, and the out-of-memory errors.
+  // Adds the most important moments: the peaks, the end, and the first out-of-memory errors.
   void add_peaks() {
     add_moment(document_.peak());
     add_moment(document_.reserved_peak());
@@ -164,27 +164,27 @@ class DocumentArchive {
   bool is_full_[std::size(kGroupings)]{};
 };
 
-void fill(std::vector<DocumentArchive>& documents) {
+void fill(std::vector<DocumentArchiver>& documents) {
   constexpr uint32_t kMaxLevels = 33;
   const auto for_each = [&](auto function) {
-    for (DocumentArchive& document : documents) function(document);
+    for (DocumentArchiver& document : documents) function(document);
   };
   const auto add_levels = [&](uint32_t begin, uint32_t end) {
     for (uint32_t level = begin; level < end; ++level) {
       for (size_t by = 0; by < std::size(kGroupings); ++by) {
-        for_each([&](DocumentArchive& document) { document.add_level(by, level); });
+        for_each([&](DocumentArchiver& document) { document.add_level(by, level); });
       }
     }
   };
-  for_each([](DocumentArchive& document) { document.add_required(); });
-  for_each([](DocumentArchive& document) { document.add_peaks(); });
+  for_each([](DocumentArchiver& document) { document.add_required(); });
+  for_each([](DocumentArchiver& document) { document.add_peaks(); });
   add_levels(0, 1);
-  for_each([](DocumentArchive& document) { document.add_tables(); });
-  for_each([](DocumentArchive& document) { document.add_moments(16); });
+  for_each([](DocumentArchiver& document) { document.add_tables(); });
+  for_each([](DocumentArchiver& document) { document.add_moments(16); });
   add_levels(1, 3);
-  for_each([](DocumentArchive& document) { document.add_moments(64); });
+  for_each([](DocumentArchiver& document) { document.add_moments(64); });
   add_levels(3, 5);
-  for_each([](DocumentArchive& document) { document.add_moments(256); });
+  for_each([](DocumentArchiver& document) { document.add_moments(256); });
   add_levels(5, kMaxLevels);
 }
 
@@ -204,13 +204,13 @@ Result<std::string> self_contained_page(const Viewer& view, std::string_view pag
   for (const Document* document : documents) plain.push_back({.document = document});
   const size_t scene_bytes =
       2 * compress(scene_json(plain, {.program = view.program()})).size() + 4096;
-  const size_t taken = page.size() + scene_bytes;
-  ResponseArchive archive(view, max_bytes - std::min(max_bytes, taken));
-  std::vector<DocumentArchive> archives;
+  const size_t used_bytes = page.size() + scene_bytes;
+  ResponseArchive archive(view, max_bytes - std::min(max_bytes, used_bytes));
+  std::vector<DocumentArchiver> archives;
   for (size_t i = 0; i < documents.size(); ++i) archives.emplace_back(*documents[i], i, archive);
   fill(archives);
   std::vector<SceneDocument> shown;
-  for (const DocumentArchive& each : archives) shown.push_back(each.scene());
+  for (const DocumentArchiver& each : archives) shown.push_back(each.scene());
   archive.append("scene.json", scene_json(shown, {.program = view.program()}));
   return text(page.substr(0, marker), archive.to_text(),
               page.substr(marker + kResponsesMarker.size()));

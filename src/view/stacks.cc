@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serializes stacks as JSON and their live bytes as columns.
+// Serializes stacks as JSON and their requested bytes as columns.
 #include "view/stacks.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stacks of a document, and live bytes by stack at a moment. Pure functions.
+// The stacks of a document, and the requested bytes by stack at a moment. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace ashlar::view {
 // Returns stacks.json: all stacks of the recording.
 std::string stacks_json(const Document& document);
 
-// Returns the live bytes by stack as columns, largest first. At the peak, they equal those of
-// `ashlar report`.
+// Returns the requested bytes by stack as columns, largest first, including pending frees. At
+// document.reserved_peak(), they equal those of `ashlar report`, if its replay peaks there.
 // REQUIRES: moment < document.entry_count().
 std::string stacks_at(const Document& document, uint32_t moment);
 

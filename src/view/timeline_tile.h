@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tiles of the timeline: fixed numbers of columns at a given resolution. Pure functions.
+// Tiles of the timeline: up to kTileColumns columns at a given resolution. Pure functions.
 #pragma once
 
 #include <cstddef>

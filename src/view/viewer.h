@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The open documents and the responses to all requests in docs/reference/formats/view.md, for the
-// HTTP server and for self-contained files. Documents are added and never removed. Thread safe.
+// The open documents and the responses to requests for them (docs/reference/formats/view.md), for
+// the HTTP server and for self-contained files. Documents are added and never removed. Thread safe.
 #pragma once
 
 #include <cstddef>

@@ -89,10 +89,11 @@ Response ViewerHandler::live_response() {
 }
 
 Response ViewerHandler::take_snapshots() {
-  const auto taken = live_->take_snapshots();
-  if (!taken.ok()) return error_response(code_for(taken.status()), taken.status().message());
+  const auto recordings = live_->take_snapshots();
+  if (!recordings.ok())
+    return error_response(code_for(recordings.status()), recordings.status().message());
   std::vector<uint32_t> numbers;
-  for (const std::shared_ptr<const Recording>& each : *taken) {
+  for (const std::shared_ptr<const Recording>& each : *recordings) {
     const Result<std::vector<uint32_t>> added = viewer_.add(each);
     if (!added.ok()) return error_response(400, added.status().message());
     numbers.insert(numbers.end(), added->begin(), added->end());

@@ -32,9 +32,9 @@ class ViewerHandler final : public http::Handler {
   // Reports that loading failed: from now on, requests for scene.json get the error message, until
   // an upload succeeds.
   void set_error(std::string message);
-  // Whether any request has arrived.
+  // Whether any request without a body has arrived.
   bool has_been_requested() const;
-  // Whether there is something to show, loaded at the start or uploaded.
+  // Whether loading has finished or, after it failed, an upload has succeeded.
   bool has_content() const;
 
   http::Response handle(const http::Request& request) override;

@@ -2,8 +2,8 @@
 //
 // Predicts the addresses of segments under other settings than the recorded ones. It combines the
 // driver's placement rule with the inferred allocations of the recorded process, each at its entry.
-// Under the recorded settings, this reproduces the addresses that infer_allocations() could explain.
-// Not thread safe.
+// Under the recorded settings, this reproduces the addresses that infer_allocations() could
+// explain. Not thread safe.
 #pragma once
 
 #include <cstdint>

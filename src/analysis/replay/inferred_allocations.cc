@@ -144,15 +144,15 @@ bool Inference::open_gap(const Range& segment) {
 // Assumes an allocation at the beginning of the hole: up to the segment if the hole contains it,
 // otherwise so large that the segment no longer fits.
 void Inference::assume_allocation(const Range& hole, const Range& segment) {
-  Range taken = hole;
+  Range allocated = hole;
   if (hole.contains(segment)) {
-    taken.end = segment.begin;
+    allocated.end = segment.begin;
   } else {
     const size_t bytes = align_up(hole.bytes() - segment.bytes() + 1, kGranuleBytes);
-    taken.end = std::min(hole.end, hole.begin + bytes);
+    allocated.end = std::min(hole.end, hole.begin + bytes);
   }
-  addresses_.allocate_in_hole(taken);
-  add_event(InferredEvent::Kind::kAllocated, taken);
+  addresses_.allocate_in_hole(allocated);
+  add_event(InferredEvent::Kind::kAllocated, allocated);
 }
 
 void Inference::close_gap_above(const Range& segment, uint64_t expected) {

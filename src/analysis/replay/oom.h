@@ -46,8 +46,8 @@ struct OccupiedSegment {
   size_t free_bytes = 0;
   size_t largest_hole_bytes = 0;
   StreamId stream{};
-  bool is_usable = false;  // see can_serve(); for the failed request
-  size_t live_count = 0;   // blocks in use
+  bool is_usable = false;                        // see can_serve(); for the failed request
+  size_t live_count = 0;                         // blocks in use
   std::vector<OccupyingBlock> largest_blocks{};  // in descending order of size
 };
 

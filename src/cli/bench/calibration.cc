@@ -23,8 +23,8 @@ double measure_calibration_loop() {
     d += i;
     asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d));  // keep every iteration
   }
-  const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
-  return taken.count();
+  const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - begin;
+  return elapsed.count();
 }
 
 }  // namespace ashlar

@@ -88,7 +88,7 @@ std::string clipped(std::string_view line, size_t width) {
   return std::string(line.substr(0, end));
 }
 
-std::vector<std::string> lines_of(std::string_view text) {
+std::vector<std::string> split_lines(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) lines.emplace_back(take_line(text));
   return lines;
@@ -153,7 +153,7 @@ std::string top_screen(const LiveSamples& samples, const TopPage& page, const Te
   if (!now.setup_error.empty()) lines.push_back("! " + printable(now.setup_error));
   lines.emplace_back();
   const std::string table = top_headings() + top_lines(samples);
-  for (std::string& each : lines_of(table)) lines.push_back(std::move(each));
+  for (std::string& each : split_lines(table)) lines.push_back(std::move(each));
   if (now.allocators.empty()) lines.emplace_back("  no allocator yet");
   lines.emplace_back();
 
@@ -162,7 +162,7 @@ std::string top_screen(const LiveSamples& samples, const TopPage& page, const Te
   const size_t free_lines = height > lines.size() + 1 ? height - lines.size() - 1 : 0;
   if (free_lines >= kMinPlotHeight + kPlotFrameHeight && !now.allocators.empty()) {
     const size_t plot_height = std::min(free_lines - kPlotFrameHeight, kMaxPlotHeight);
-    for (std::string& each : lines_of(plot_text(samples, terminal, plot_height))) {
+    for (std::string& each : split_lines(plot_text(samples, terminal, plot_height))) {
       lines.push_back(std::move(each));
     }
   }

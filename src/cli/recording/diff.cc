@@ -93,9 +93,9 @@ std::string sides_as_text(const ComparedRuns& compared) {
   return table.to_text();
 }
 
-// `lines_of` returns the label of a row, one or more lines.
-template <typename LinesOf>
-std::string rows_as_text(const std::vector<DiffRow>& rows, size_t top, LinesOf lines_of) {
+// `label_lines` returns the label of a row, one or more lines.
+template <typename LabelLines>
+std::string rows_as_text(const std::vector<DiffRow>& rows, size_t top, LabelLines label_lines) {
   Table table({{"difference", Align::kRight},
                {"base", Align::kRight},
                {"new", Align::kRight},
@@ -107,7 +107,7 @@ std::string rows_as_text(const std::vector<DiffRow>& rows, size_t top, LinesOf l
     if (row.difference() == 0) ++equal;
     if (row.difference() == 0 || shown == top) continue;
     ++shown;
-    const std::vector<std::string> lines = lines_of(row.key);
+    const std::vector<std::string> lines = label_lines(row.key);
     table.add({difference_text(row.base_bytes, row.new_bytes), format_bytes(row.base_bytes),
                format_bytes(row.new_bytes),
                fmt::format("{} to {}", group_digits(row.base_count), group_digits(row.new_count)),

@@ -95,7 +95,7 @@ ExitCode run_gate(const GateArguments& arguments, const Session& session) {
 }
 
 // Prefixes the message with the option's name.
-Status invalid_option(std::string_view option, const Status& failure) {
+Status invalid_option_error(std::string_view option, const Status& failure) {
   return Status::invalid_argument(std::string(option) + ": " + failure.message());
 }
 
@@ -110,12 +110,12 @@ Result<GateLimits> parse_gate_limits(const GateArguments& arguments) {
   GateLimits limits;
   if (arguments.peak) {
     const Result<GateLimit> peak = parse_gate_limit(*arguments.peak);
-    if (!peak.ok()) return invalid_option("--peak", peak.status());
+    if (!peak.ok()) return invalid_option_error("--peak", peak.status());
     limits.peak = *peak;
   }
   if (arguments.fragmentation) {
     const Result<GateLimit> limit = parse_gate_limit(*arguments.fragmentation);
-    if (!limit.ok()) return invalid_option("--fragmentation", limit.status());
+    if (!limit.ok()) return invalid_option_error("--fragmentation", limit.status());
     if (!arguments.fragmentation->ends_with('%')) {
       return Status::invalid_argument("--fragmentation: \"" + *arguments.fragmentation +
                                       "\" is a size (expected a percentage, such as +1%)");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar oom`: explains why an allocation failed, and finds settings under which the run completes.
+// `ashlar oom`: explains why an allocation failed, and finds settings under which the run
+// completes.
 #include "analysis/replay/oom.h"
 
 #include <fmt/format.h>

@@ -38,7 +38,7 @@ struct TuneArguments {
 // Declares --capacity and --cap. `arguments` must outlive the parser.
 void add_limit_options(CLI::App& parser, LimitArguments& arguments);
 
-// Parses the limits. Without --capacity, infers the capacity from the recording.
+// Parses the limits. Without --capacity, the capacity is assumed_capacity_bytes().
 // kInvalidArgument: an argument is not a size.
 Result<ReplayLimits> parse_limits(const LimitArguments& arguments,
                                   const DeviceRecording& recording);

@@ -84,13 +84,14 @@ std::string causes_as_text(const Report& report) {
   return fmt::format("{}\n{}", bold(heading), table.to_text());
 }
 
-std::string users_as_text(const std::vector<StackTotal>& users, const StackIndex& stacks,
-                          const ReportArguments& arguments) {
+std::string stacks_as_text(const std::vector<StackTotal>& stack_totals, const StackIndex& stacks,
+                           const ReportArguments& arguments) {
   Table table({{{}, Align::kRight}, {{}, Align::kRight}, {}});
-  for (size_t i = 0; i < std::min(users.size(), arguments.top); ++i) {
-    const std::vector<std::string> lines = stack_lines(stacks.frames(users[i].stack), kFramesShown);
-    table.add({format_bytes(users[i].bytes), fmt::format("{} x", group_digits(users[i].count)),
-               lines.front()});
+  for (size_t i = 0; i < std::min(stack_totals.size(), arguments.top); ++i) {
+    const std::vector<std::string> lines =
+        stack_lines(stacks.frames(stack_totals[i].stack), kFramesShown);
+    table.add({format_bytes(stack_totals[i].bytes),
+               fmt::format("{} x", group_digits(stack_totals[i].count)), lines.front()});
     for (size_t line = 1; line < lines.size(); ++line) table.add({"", "", lines[line]});
   }
   return bold("Largest stacks at the peak") + "\n" + table.to_text();
@@ -107,16 +108,16 @@ ExitCode run_report(const ReportArguments& arguments, const Session& session) {
   if (!run.ok()) return print_failure(run.status(), session);
   const Result<Report> report = report_recording(*run);
   if (!report.ok()) return print_failure(report.status(), session);
-  const std::vector<StackTotal> users = stacks_at_peak(*run, *report);
+  const std::vector<StackTotal> stack_totals = stacks_at_peak(*run, *report);
   if (arguments.json) {
-    session.console.print(format_json(report_json(*run, *report, users)));
+    session.console.print(format_json(report_json(*run, *report, stack_totals)));
     return ExitCode::kSuccess;
   }
-  session.console.print(fmt::format("{}\n{}\n{}\n{}\n{}\n{}", title_of(*run),
-                                    plot_of(*run, detect_terminal(session.environment)),
-                                    peaks_as_text(*report), causes_as_text(*report),
-                                    users_as_text(users, run->recording().stacks(), arguments),
-                                    advice_as_text(make_advice(*report, run->options()))));
+  session.console.print(fmt::format(
+      "{}\n{}\n{}\n{}\n{}\n{}", title_of(*run), plot_of(*run, detect_terminal(session.environment)),
+      peaks_as_text(*report), causes_as_text(*report),
+      stacks_as_text(stack_totals, run->recording().stacks(), arguments),
+      advice_as_text(make_advice(*report, run->options()))));
   return ExitCode::kSuccess;
 }
 

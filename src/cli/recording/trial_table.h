@@ -21,8 +21,8 @@ struct TrialTableOptions {
 std::string trials_as_text(const std::vector<Trial>& trials, const TrialTableOptions& table);
 
 // Compares the paged engine with the recorded setting of a PyTorch run, and states how to use the
-// engine. Ends in a line feed. Empty for Ashlar's own recordings, whose trial table includes the
-// paged engine.
+// engine. Ends in a line feed. Empty for Ashlar's own recordings, whose settings include the paged
+// engine.
 std::string paged_as_text(const TuneResult& result);
 
 }  // namespace ashlar

@@ -35,7 +35,7 @@ namespace fs = std::filesystem;
 constexpr std::array kForwardedSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 // Termination signals. A PE that ends because such a signal was forwarded to it needs no message.
 constexpr std::array kTerminationSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-// Need not be unique, because each run has its own rendezvous folder.
+// The job's name need not be unique, because each run has its own rendezvous folder.
 constexpr const char* kJob = "shmem";
 constexpr std::chrono::seconds kGracePeriod{2};  // from SIGTERM to SIGKILL
 
@@ -48,15 +48,15 @@ class Signals {
     ::sigemptyset(&wanted);
     ::sigaddset(&wanted, SIGCHLD);
     for (const int each : kForwardedSignals) ::sigaddset(&wanted, each);
-    Signals taken;
-    ::pthread_sigmask(SIG_BLOCK, &wanted, &taken.original_mask_);
-    taken.fd_.reset(::signalfd(-1, &wanted, SFD_CLOEXEC));
-    if (taken.fd_.valid()) return taken;
+    Signals signals;
+    ::pthread_sigmask(SIG_BLOCK, &wanted, &signals.original_mask_);
+    signals.fd_.reset(::signalfd(-1, &wanted, SFD_CLOEXEC));
+    if (signals.fd_.valid()) return signals;
     return Status::device_fault("signalfd", errno,
                                 text("cannot wait for signals: ", std::strerror(errno)));
   }
 
-  // Returns the signal, 0 after the deadline, or -1 if interrupted.
+  // Returns the signal, 0 after the deadline, or -1 if the wait ended for another reason.
   int wait(Deadline deadline) const {
     pollfd waiting{fd_.get(), POLLIN, 0};
     if (::poll(&waiting, 1, deadline.poll_timeout_ms()) <= 0) return deadline.has_passed() ? 0 : -1;
@@ -91,7 +91,8 @@ class RendezvousFolder {
   RendezvousFolder& operator=(const RendezvousFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  // Returns the status passed to shmem_global_exit, or empty if it was not called.
+  // Returns the status passed to shmem_global_exit. Unset: it was not called, or the store cannot
+  // be read.
   std::optional<int> exit_status() const {
     const Result<std::shared_ptr<symm::Store>> store = symm::try_open_file_store(path_);
     if (!store.ok()) return std::nullopt;
@@ -231,8 +232,9 @@ class PeLauncher {
     for (const EndedPe& each : all) record_end(each.rank, each.status);
   }
 
-  // A PE that notices the failure of a peer may end before that peer does. Therefore a PE that was
-  // killed by a signal that the launcher did not send replaces an earlier cause.
+  // A PE that notices the failure of a peer may end before that peer does. Therefore the first PE
+  // that was killed by a signal that the launcher did not send replaces an earlier exit as the
+  // cause.
   void record_end(int rank, int wait_status) {
     const bool is_original_cause =
         WIFSIGNALED(wait_status) && !sent_.contains(WTERMSIG(wait_status));
@@ -272,7 +274,7 @@ class PeLauncher {
   std::map<pid_t, int> ranks_;   // of the running PEs
   std::set<int> sent_;           // signals sent to the PEs
   bool is_over_ = false;         // a PE has failed, or called shmem_global_exit
-  bool is_cause_known_ = false;  // a PE was killed by a signal that the launcher did not send
+  bool is_cause_known_ = false;  // result_ is final: it reports a PE that was killed by a signal
   bool was_terminated_ = false;
   PeResult result_;
 };

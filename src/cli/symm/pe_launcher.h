@@ -20,7 +20,7 @@ struct PeOptions {
 
 struct PeResult {
   int status = 0;         // exit status of the command
-  std::string message{};  // which PE failed and how; empty: none
+  std::string message{};  // which PE failed and how; empty: nothing to report
 };
 
 // Runs the PEs and returns when all have ended. Blocks signals for the process and forwards them to

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All ranks take part in every measurement. Rank 0 writes the results to a file; a rank that fails
-// writes its error message.
+// All ranks perform the collective operations; rank 0 alone performs the others, while its peers
+// wait in a barrier. Rank 0 writes the results to a file; a rank that fails writes its error
+// message.
 #include "cli/symm/symm_bench_runner.h"
 
 #include <signal.h>
@@ -38,7 +39,8 @@ constexpr size_t kMaxBytes = 16 * kMiB;
 constexpr size_t kSizes[] = {kKiB, 16 * kKiB, 256 * kKiB, 4 * kMiB, kMaxBytes};
 constexpr int kMaxIterations = 100;
 
-// Returns how many operations of this size transfer about 4 MiB, at most kMaxIterations.
+// Returns how many operations of this size transfer about 4 MiB: at least one and at most
+// kMaxIterations.
 int iterations_for(size_t bytes) {
   return static_cast<int>(std::clamp<size_t>(4 * kMiB / bytes, 1, kMaxIterations));
 }
@@ -73,7 +75,7 @@ class RankBench {
                                   .timeout = kTimeout})),
         buffer_(heap_.allocate(kMaxBytes)),
         handle_(group_.rendezvous(buffer_, kTimeout)),
-        own_(kMaxBytes),
+        local_(kMaxBytes),
         copy_(kMaxBytes) {}
 
   SymmBenchOutcome run() {
@@ -81,10 +83,10 @@ class RankBench {
     measure_collective("barrier", 0, kMaxIterations, [&] { handle_.barrier(0, kTimeout); });
     const int next = 1 % options_.ranks;
     for (const size_t bytes : kSizes) {
-      const std::span<std::byte> own = std::span(own_).first(bytes);
-      measure_on_rank_0("memcpy", bytes, [&] { std::memcpy(copy_.data(), own.data(), bytes); });
-      measure_on_rank_0("put", bytes, [&] { handle_.put(next, own); });
-      measure_on_rank_0("get", bytes, [&] { handle_.get(next, own); });
+      const std::span<std::byte> local = std::span(local_).first(bytes);
+      measure_on_rank_0("memcpy", bytes, [&] { std::memcpy(copy_.data(), local.data(), bytes); });
+      measure_on_rank_0("put", bytes, [&] { handle_.put(next, local); });
+      measure_on_rank_0("get", bytes, [&] { handle_.get(next, local); });
     }
     for (const size_t bytes : kSizes) {
       const auto count = static_cast<int64_t>(bytes / sizeof(float));
@@ -125,9 +127,9 @@ class RankBench {
   static double time(int iterations, const Operation& operation) {
     const auto begin = std::chrono::steady_clock::now();
     for (int iteration = 0; iteration < iterations; ++iteration) operation();
-    const std::chrono::duration<double, std::micro> samples =
+    const std::chrono::duration<double, std::micro> elapsed =
         std::chrono::steady_clock::now() - begin;
-    return samples.count() / iterations;
+    return elapsed.count() / iterations;
   }
 
   void add_result(const char* name, size_t bytes, std::vector<double> samples) {
@@ -141,7 +143,7 @@ class RankBench {
   symm::Group group_;
   symm::SymmetricBuffer buffer_;
   symm::Handle handle_;
-  std::vector<std::byte> own_;
+  std::vector<std::byte> local_;
   std::vector<std::byte> copy_;
   SymmBenchOutcome outcome_;
 };
@@ -200,7 +202,7 @@ Result<SymmBenchOutcome> read_outcome(const std::string& folder) {
   return outcome;
 }
 
-// Returns the status of waitpid.
+// Returns the status of waitpid, or -1 if it failed.
 int wait_for(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {

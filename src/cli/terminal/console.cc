@@ -37,7 +37,7 @@ void fill_closed_descriptors() {
   }
 }
 
-// "  12 %, about 4 min left". Early estimates are too far off to show.
+// Formats the progress: "  12 %, about 4 min left". Early estimates are too inaccurate to show.
 std::string progress_line(double share, std::chrono::duration<double> elapsed) {
   constexpr std::chrono::seconds kMinElapsed{5};
   const std::string percent = text("  ", static_cast<int>(100 * share), " %");

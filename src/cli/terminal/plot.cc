@@ -115,7 +115,7 @@ void Canvas::draw_line(const PlotSeries& series, std::string_view glyph) {
   }
 }
 
-// Each line series has its own character.
+// The first four line series have different characters; further ones repeat them.
 std::string_view Canvas::line_glyph(size_t series) const {
   const auto before =
       std::count_if(plot_.series.begin(), plot_.series.begin() + static_cast<ptrdiff_t>(series),
@@ -146,7 +146,7 @@ std::string Canvas::to_text() const {
   return text;
 }
 
-// The text is to the right of the mark if it fits there, and else to the left.
+// The text is to the left of the mark if it fits only there, and otherwise to the right.
 std::string Canvas::mark_text() const {
   const size_t column = std::min(plot_.mark->column, width_ - 1);
   const size_t needed = text_width(plot_.mark->text) + 1;
@@ -159,7 +159,8 @@ std::string Canvas::mark_text() const {
   return fmt::format("{}{} {}", line, plot_.mark->text, glyphs_.mark);
 }
 
-// Returns the label of the row: rows at the top and at half the height have one.
+// Returns the label of the row, or "". The top row has one and, if the height is even, the row at
+// half the height.
 std::string Canvas::label_of(size_t row) const {
   if (row + 1 == rows_.size()) return format_bytes(highest_bytes_);
   if ((row + 1) * 2 == rows_.size()) return format_bytes(highest_bytes_ / 2);

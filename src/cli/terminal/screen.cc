@@ -116,9 +116,9 @@ Screen::Event Screen::wait(std::chrono::steady_clock::time_point until) {
 }
 
 Screen::Event Screen::take_signal() {
-  signalfd_siginfo taken{};
-  if (::read(signals_.get(), &taken, sizeof(taken)) != sizeof(taken)) return Event::kEnd;
-  const int signal = static_cast<int>(taken.ssi_signo);
+  signalfd_siginfo info{};
+  if (::read(signals_.get(), &info, sizeof(info)) != sizeof(info)) return Event::kEnd;
+  const int signal = static_cast<int>(info.ssi_signo);
   if (signal == SIGTSTP) {
     leave();
     ::raise(SIGSTOP);  // until SIGCONT

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Full-screen use of the terminal: the alternate screen and unbuffered key presses. The destructor
-// restores the terminal; SIGINT, SIGTERM and SIGHUP arrive as events, and Ctrl-Z restores the
-// terminal while the process is suspended.
+// restores the terminal; SIGINT, SIGTERM, SIGHUP and SIGQUIT arrive as events, and Ctrl-Z restores
+// the terminal while the process is suspended.
 //
 // Use from the main thread, before other threads start: signals are blocked for the process.
 #pragma once

@@ -16,7 +16,8 @@
 namespace ashlar {
 namespace {
 
-// The process existed when the page was opened, so kInvalidArgument means that it has ended.
+// The process was monitored when the page was opened, so kInvalidArgument means that it has ended
+// or stopped live monitoring.
 Status translate_failure(const Status& failure, pid_t pid) {
   if (!failure.is(StatusKind::kInvalidArgument)) return failure;
   return process_ended_error(pid);
@@ -43,7 +44,7 @@ Result<std::vector<std::shared_ptr<const Recording>>> LiveSource::take_snapshots
   LiveClient process(pid_, stop_fd_);
   const Result<LiveStats> stats = process.get_stats();
   if (!stats.ok()) return translate_failure(stats.status(), pid_);
-  std::vector<std::shared_ptr<const Recording>> taken;
+  std::vector<std::shared_ptr<const Recording>> recordings;
   for (const LiveAllocatorStats& each : stats->allocators) {
     Result<Snapshot> snapshot = process.take_snapshot(each.number);
     if (!snapshot.ok() && snapshot.status().is(StatusKind::kInvalidArgument))
@@ -52,11 +53,11 @@ Result<std::vector<std::shared_ptr<const Recording>>> LiveSource::take_snapshots
     const std::string name =
         fmt::format("{} {}, allocator {}, {:%H:%M:%S}", printable(stats->program), pid_,
                     each.number, fmt::localtime(std::time(nullptr)));
-    taken.push_back(Recording::create(name, *std::move(snapshot)));
+    recordings.push_back(Recording::create(name, *std::move(snapshot)));
   }
-  if (taken.empty())
+  if (recordings.empty())
     return Status::invalid_argument("the process has no allocator to take a snapshot of");
-  return taken;
+  return recordings;
 }
 
 }  // namespace ashlar

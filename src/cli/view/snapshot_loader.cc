@@ -53,9 +53,9 @@ Status SnapshotLoader::load(const std::vector<std::string>& files) {
 
 Status SnapshotLoader::load_live() {
   handler_.set_progress("taking a snapshot of the process", 0);
-  const auto taken = live_->take_snapshots();
-  if (!taken.ok()) return taken.status();
-  for (const std::shared_ptr<const Recording>& each : *taken) {
+  const auto recordings = live_->take_snapshots();
+  if (!recordings.ok()) return recordings.status();
+  for (const std::shared_ptr<const Recording>& each : *recordings) {
     if (Status added = view_.add(each).status(); !added.ok()) return added;
   }
   return {};

@@ -21,8 +21,9 @@ class SnapshotLoader {
   SnapshotLoader(view::Viewer& view, view::ViewerHandler& handler, view::LiveProcess* live)
       : view_(view), handler_(handler), live_(live) {}
 
-  // Takes a snapshot of the monitored process, then reads the files in order, and reports progress
-  // to the page. Returns false if a signal arrived first. Fails like read_snapshot().
+  // Takes snapshots of the monitored process, if any, then reads the files in order, and reports
+  // progress to the page. Returns false if a signal arrived first. Fails like
+  // LiveProcess::take_snapshots(), read_snapshot() and Viewer::add().
   Result<bool> run(const std::vector<std::string>& files, const StopSignals& signals);
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar view`: shows recordings in the browser, served on 127.0.0.1 only.
+// `ashlar view`: shows recordings in the browser, served on 127.0.0.1 only, or writes them to a
+// self-contained page.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
