@@ -154,9 +154,10 @@ class CppRuleTest(RuleTest):
         self.assert_clean(tidy_cpp.environment, "src/base/a.cc", "// getenv is for others")
 
     def test_printing(self):
-        for act in ("std::cout << 1;", "std::cerr << 1;", 'printf("a");', "fputs(a, stderr);"):
-            self.assert_finds(tidy_cpp.printing, "src/base/a.cc", act, "prints nothing")
-            self.assert_clean(tidy_cpp.printing, "src/cli/a.cc", act)
+        for statement in ("std::cout << 1;", "std::cerr << 1;", 'printf("a");',
+                          "fputs(a, stderr);"):
+            self.assert_finds(tidy_cpp.printing, "src/base/a.cc", statement, "prints nothing")
+            self.assert_clean(tidy_cpp.printing, "src/cli/a.cc", statement)
         self.assert_clean(tidy_cpp.printing, "src/base/a.cc", "std::snprintf(a, n, f);")
 
     def test_exceptions(self):
@@ -207,7 +208,7 @@ class CppRuleTest(RuleTest):
 
 
 class ClassTest(unittest.TestCase):
-    """What tidy_classes.classes finds in C++ of every shape that the project uses."""
+    """Tests tidy_classes.classes on C++ of every shape that the project uses."""
 
     def describe(self, text):
         found = tidy_classes.classes(tidy_text.SourceFile("src/a.h", text))

@@ -90,7 +90,8 @@ class Tree:
 
     @classmethod
     def read(cls, root, table):
-        """Reads every file below `root`. A `#!` line marks a script without suffix as text."""
+        """Reads every file below `root`, except in SKIPPED_FOLDERS. A `#!` line marks a script
+        without suffix as text."""
         texts, others = {}, []
         for path in sorted(root.rglob("*")):
             relative = path.relative_to(root)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the hooks of PyTorch's allocator interface on Ashlar: graphs and their pools, uses on
 other streams, emptying the cache, limits, and separate pools. A missing or wrong hook leads to
-wrong numbers or leaked memory, which each check detects.
+wrong numbers or leaked memory, which the checks detect.
 
   benchmarks/gpu/hooks.py process      with ashlar.torch.enable()
   benchmarks/gpu/hooks.py pool         with ashlar.torch.mem_pool()

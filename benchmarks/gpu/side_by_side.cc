@@ -34,7 +34,7 @@ constexpr size_t kPairs = 20'000;  // in one measurement
 constexpr size_t kWarmUpPairs = 200;
 constexpr int kMaxThreads = 16;
 constexpr std::chrono::milliseconds kThreadsDuration{60};
-constexpr std::chrono::seconds kMaxPatternTime{5};  // after this time, only kMinRounds rounds
+constexpr std::chrono::seconds kMaxPatternTime{5};  // then, no rounds beyond kMinRounds
 constexpr int kMinRounds = 3;
 
 // --- patterns ------------------------------------------------------------------------------------

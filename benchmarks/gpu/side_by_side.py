@@ -38,7 +38,8 @@ def cuda_includes(torch):
 
 
 def compile_command(library, target, torch):
-    """torch: the module, or None to build without PyTorch and CUDA."""
+    """Returns the compiler's command. `torch` is the module, or None to build without PyTorch and
+    CUDA."""
     folder = library.parent
     command = [os.environ.get("CXX", "g++"), "-std=c++20", "-O2", "-shared", "-fPIC", "-pthread",
                str(HERE / "side_by_side.cc"), "-o", str(target), f"-I{ROOT / 'include'}",

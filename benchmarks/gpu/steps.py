@@ -66,7 +66,7 @@ class Run:
         return self.state == "passed"
 
     def output_tail(self):
-        """Returns the end of the output of a failed command, for the table."""
+        """Returns the last line of the output, or of the errors if there is none, for the table."""
         lines = [line.strip() for line in (self.errors + self.output).splitlines() if line.strip()]
         return lines[-1].replace("|", "/")[:200] if lines else ""
 
@@ -100,7 +100,8 @@ def run(name, command, timeout_s, environment=None):
 
 
 def build(args):
-    """Builds the library and the programs, and the test suites if GoogleTest is installed."""
+    """Builds the library and the programs. Builds the test suites, too, if GoogleTest is installed
+    and the suites of this build are to run on a GPU."""
     outcome = Outcome()
     configured = run("configure", ["cmake", "--preset", "gpu"], 60)
     if not configured.passed:

@@ -2,10 +2,10 @@
 //
 // Checks that remapped memory never mixes the contents of two blocks. Eight streams, each with its
 // own thread, allocate through the C API, fill every block with a kernel, and check it with a
-// kernel before the free, every fourth time on a neighbour's stream. Sizes never repeat and
-// alternate between small and large phases under `policy:lean`, which reserves new memory only
-// where none can be stitched. Reports how often memory was stitched, and fails if it never was,
-// because then the test proved nothing.
+// kernel before the free, on average every fourth time on a neighbour's stream. Sizes never repeat
+// and alternate between small and large phases under `policy:lean`, which reserves new memory only
+// where none can be stitched. Reports how often memory was stitched. With the paged engine, fails if
+// it never was, because then the test proved nothing.
 //
 //   gpu_stress [--seconds N] [--short] [--conf OPTIONS]
 //
@@ -197,7 +197,7 @@ class Worker {
 
  private:
   // Draws a size that no stream has used before: a stream uses only multiples of kUnitBytes whose
-  // factor equals its index modulo the number of streams.
+  // factor is congruent to its index plus one, modulo the number of streams.
   size_t draw_bytes(bool is_large) {
     const double most = std::log2(double(shared_.options.max_bytes));
     const double middle = 9 + (most - 9) * 0.7;

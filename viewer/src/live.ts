@@ -32,7 +32,8 @@ export async function poll(): Promise<void> {
   }
 }
 
-// Takes a snapshot of each allocator and shows the first in the other views.
+// Takes a snapshot of each allocator and shows the first in the other views. Returns false after an
+// error, which `notice` then has.
 export async function takeSnapshot(): Promise<boolean> {
   waiting.value = { what: "taking a snapshot", done: null };
   notice.value = null;

@@ -27,8 +27,8 @@ export const selectedPool = computed(() => relatedId("pool"));
 
 function relatedId(kind: Exclude<SelectionKind, "allocation">): number | null {
   if (selection.value?.kind === kind) return selection.value.id;
-  const own = selectedRow.value?.row?.[kind][0];
-  return own === undefined || own === kNone ? null : own;
+  const related = selectedRow.value?.row?.[kind][0];
+  return related === undefined || related === kNone ? null : related;
 }
 
 export function followSelection(): void {

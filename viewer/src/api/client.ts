@@ -7,7 +7,7 @@ import * as scene from "./scene.ts";
 import { getWithRetry, parseJson, type RetryOptions, type Source } from "./source.ts";
 
 export const kRowsPerRequest = 2000;
-const kMaxCached = 64; // responses, each at most a few hundred kilobytes
+const kMaxCached = 64; // responses, typically below a megabyte each
 
 export interface TileKey {
   document: number;

@@ -176,7 +176,7 @@ export interface AddressMap {
   extent_stream: Uint32Array;
   extent_pool: Uint32Array;
   extent_is_large: Uint8Array;
-  extent_has_home: Uint8Array; // 0: idle
+  extent_has_home: Uint8Array; // 0: idle, or the home is unknown
   extent_home: BigUint64Array;
   mapping_first: Uint32Array; // one per extent, plus an end
   mapping_address: BigUint64Array; // a mapping of the extent

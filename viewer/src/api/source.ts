@@ -24,10 +24,10 @@ export class StillLoading extends Error {
   }
 }
 
-// The request failed permanently. The message is user-readable.
+// The request failed. The message is user-readable.
 export class RequestError extends Error {}
 
-// The monitored process has ended.
+// The monitored process has ended or stopped live monitoring.
 export class ProcessEnded extends RequestError {}
 
 const kRetryDelay = 250; // milliseconds between retries

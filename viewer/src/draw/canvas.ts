@@ -33,7 +33,7 @@ export function line(
   context.stroke();
 }
 
-// Shortens a text by cutting out its middle, since many texts differ only at their end.
+// Shortens `text` by cutting out the middle, because many labels differ only near the end.
 export function clipMiddle(text: string, fits: (text: string) => boolean): string {
   if (fits(text)) return text;
   for (let kept = text.length - 1; kept > 1; --kept) {

@@ -43,7 +43,7 @@ export class CanvasPainter implements QuadPainter {
   }
 
   // Edges are rounded to pixels, so that adjacent rectangles meet without a seam. Rectangles
-  // thinner than half a pixel vanish.
+  // thinner than a pixel may vanish.
   private draw(quads: Quads, colors: Uint32Array, to: Placement): void {
     const { context, ratio } = this;
     const { box } = quads;

@@ -76,7 +76,7 @@ export class MapChart {
     this.painter.release();
   }
 
-  // Returns the item at a point of the window, or null.
+  // Returns the item at a point of the visible area, or null.
   placeAt(windowX: number, windowY: number): MapPlace | null {
     const { layout, options } = this;
     if (!layout || !options) return null;

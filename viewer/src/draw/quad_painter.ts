@@ -34,8 +34,9 @@ export interface QuadPainter {
   release(): void;
 }
 
-// Makes a painter for the canvas. Calls `restored` when a lost context was restored and everything
-// must be redrawn. The parameters `?draw=webgl2` and `?draw=canvas` override the choice, for tests.
+// Makes a painter for the canvas. It calls `restored` when a lost context has been restored and
+// everything must be redrawn. The parameters `?draw=webgl2` and `?draw=canvas` override the choice,
+// for tests.
 export function makePainter(canvas: HTMLCanvasElement, restored: () => void): QuadPainter {
   const wanted =
     new URLSearchParams(location.search).get("draw") ?? (hasGpu() ? "webgl2" : "canvas");

@@ -107,7 +107,7 @@ export class TileStore {
       this.hooks.onError(null);
     } catch (problem) {
       if (this.isReleased) return;
-      // A self-contained file has only the upper levels.
+      // If the source is a self-contained file, which has only the upper levels, a retry is useless.
       if (this.client.source.kind === "file") this.missing.add(name);
       else this.retryLater(name, problem);
     }

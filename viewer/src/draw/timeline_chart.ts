@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The timeline on two canvases: rectangles of tiles on the lower one; axes, lines and marks on the
-// upper one. It draws the given options and answers hit tests, but changes no state.
+// upper one. It draws the given options and answers hit tests, but does not change the options.
 import type { TileKey } from "../api/client.ts";
 import { kNone, type Tile } from "../api/scene.ts";
 import { packColor } from "../model/colors.ts";
@@ -39,7 +39,7 @@ export class TimelineChart {
   private store: TileStore | null = null;
   private options: TimelineOptions | null = null;
   private frame = 0;
-  // The rectangles of the last frame, reused while only the cursor moves.
+  // The tiles of the last frame and their positions, reused while only the cursor moves.
   private pieces: LinePiece[] = [];
   private isStale = true;
 

@@ -80,7 +80,7 @@ export class WebglPainter implements QuadPainter {
     );
   }
 
-  // Browsers allow about a dozen contexts per page and drop the oldest.
+  // Gives up the context, because browsers allow about a dozen per page and drop the oldest.
   release(): void {
     this.endings.abort();
     this.gl.getExtension("WEBGL_lose_context")?.loseContext();

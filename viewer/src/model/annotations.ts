@@ -8,14 +8,14 @@ import { formatCount, plural } from "./format.ts";
 type Annotated = Pick<DocumentScene, "annotations" | "annotation_count">;
 type Marked = Annotated & Pick<DocumentScene, "ooms" | "oom_count">;
 
-// Returns the last annotation before a moment; null: none, or unknown.
+// Returns the last annotation at or before a moment; null: none, or unknown.
 export function annotationBefore(document: Annotated, at: number): string | null {
   if (isAfterTruncation(document, at)) return null;
   return document.annotations.findLast((each) => each.entry <= at)?.text ?? null;
 }
 
-// Whether the last annotation before a moment may have been truncated. Truncated annotations may
-// start at the entry of the last annotation that was sent.
+// Whether the last annotation at or before a moment may have been truncated. Truncated annotations
+// may start at the entry of the last annotation that was sent.
 export function isAfterTruncation(
   { annotations, annotation_count }: Annotated,
   at: number,

@@ -76,7 +76,7 @@ export function cssColor(color: Rgb): string {
   return `rgb(${color[0]} ${color[1]} ${color[2]})`;
 }
 
-// Black or white, whichever has the higher contrast.
+// Near-black or white, approximately whichever has the higher contrast.
 export function textColorOn(color: Rgb): string {
   const luminance =
     0.2126 * linear(color[0]) + 0.7152 * linear(color[1]) + 0.0722 * linear(color[2]);

@@ -9,7 +9,7 @@ export interface FlameNode {
   name: string;
   now: number; // bytes, including callees
   before: number; // bytes at the other moment; 0 if there is none
-  width: number; // of the rectangle: the larger of both moments, summed over the leaves
+  width: number; // of the rectangle: the larger of both moments, summed over the stacks
   stacks: number[]; // stacks that end here
   children: FlameNode[];
 }

@@ -14,8 +14,8 @@ export function frameText(frame: Frame): string {
   return `${name}  ${shortPath(file)}${line > 0 ? `:${line}` : ""}`;
 }
 
-// Returns one line per stack: the innermost frame, and if that is PyTorch's, the calling user code,
-// since many stacks end in the same library function.
+// Returns the title of a stack on one line: the innermost frame and, if that is library code, the
+// calling user code, since many stacks end in the same library function.
 export function stackTitle(stacks: Stacks | null, stack: number): string {
   const frames = framesOf(stacks, stack);
   const innermost = frames[frames.length - 1];
@@ -51,7 +51,7 @@ export function stackKey(stacks: Stacks, stack: number): string {
     .join("\n");
 }
 
-// Shortens a path to its package or its last folders.
+// Shortens a path to its part below site-packages or dist-packages, and to the last three names.
 export function shortPath(path: string): string {
   return path
     .replace(/^.*\/(site|dist)-packages\//, "")

@@ -19,8 +19,8 @@ export function withSample(samples: LiveSample[], stats: LiveStats): LiveSample[
 }
 
 type ByteKey = "reserved_bytes" | "active_bytes" | "allocated_bytes" | "requested_bytes";
-export function totalBytes(of: LiveMemory[], key: ByteKey): number {
-  return of.reduce((sum, each) => sum + each[key], 0);
+export function totalBytes(allocators: LiveMemory[], key: ByteKey): number {
+  return allocators.reduce((sum, each) => sum + each[key], 0);
 }
 
 // A counter of device or host allocators.

@@ -52,7 +52,7 @@ export interface MapScale {
   bytesPerPixel: number;
 }
 
-export const kLineHeight = 18; // pixels, including the gap
+export const kLineHeight = 18; // pixels, without the gap
 export const kLineGap = 5;
 const kWordGap = 3;
 const kHeadingHeight = 26;
@@ -140,20 +140,21 @@ export function boxAt(boxes: MapBox[], x: number, y: number): MapBox | undefined
 function mappedRangeBoxes(map: AddressMap, scale: MapScale, origins: MapOrigin[]): MapBox[] {
   const boxes: MapBox[] = [];
   origins.forEach((origin, segment) => {
-    for (let of = map.range_first[segment]; of < map.range_first[segment + 1]; ++of) {
-      let from = origin.x + map.range_offset[of] / scale.bytesPerPixel;
-      const to = from + map.range_bytes[of] / scale.bytesPerPixel;
+    const end = map.stretch_first[segment + 1];
+    for (let stretch = map.stretch_first[segment]; stretch < end; ++stretch) {
+      let from = origin.x + map.stretch_offset[stretch] / scale.bytesPerPixel;
+      const to = from + map.stretch_bytes[stretch] / scale.bytesPerPixel;
       while (to - from > 0.01) {
         const line = Math.floor((from + 0.01) / scale.width);
-        const end = Math.min(to, (line + 1) * scale.width);
+        const lineEnd = Math.min(to, (line + 1) * scale.width);
         const y = origin.y + line * (kLineHeight + kLineGap);
         boxes.push({
-          index: of,
+          index: stretch,
           left: from - line * scale.width,
-          right: end - line * scale.width,
+          right: lineEnd - line * scale.width,
           y,
         });
-        from = end;
+        from = lineEnd;
       }
     }
   });
@@ -205,14 +206,14 @@ class LineWriter {
     return { x: this.x, y: this.y };
   }
 
-  write(bytes: number, of: { segment: number; block: number }): void {
+  write(bytes: number, source: { segment: number; block: number }): void {
     let left = bytes / this.scale.bytesPerPixel;
     while (left > 0) {
-      if (this.x >= this.scale.width - 0.01) this.breakWord(of.segment);
+      if (this.x >= this.scale.width - 0.01) this.breakWord(source.segment);
       const part = Math.min(left, this.scale.width - this.x);
       this.box.push(this.x, this.x + part, this.y, this.y + kLineHeight);
-      this.row.push(of.block);
-      this.segmentOf.push(of.segment);
+      this.row.push(source.block);
+      this.segmentOf.push(source.segment);
       this.x += part;
       left -= part;
       if (left < 0.01) break;

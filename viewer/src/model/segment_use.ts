@@ -6,8 +6,8 @@ import { capitalize, formatBytes, formatShare, plural } from "./format.ts";
 
 export interface SegmentUse {
   bytes: number;
-  requested: number; // in live blocks
-  live: number; // bytes in live blocks
+  requested: number; // in live and merged blocks
+  live: number; // bytes in live blocks, plus requested bytes in merged blocks
   pending: number; // bytes of pending frees
   unmapped: number;
   liveBlocks: number[]; // largest first

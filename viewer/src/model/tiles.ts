@@ -22,7 +22,7 @@ export function tileSpan(document: DocumentScene, key: { level: number; index: n
   return { from: key.index * entries, to: (key.index + 1) * entries };
 }
 
-// Returns the coarsest level whose columns are at most about a pixel wide.
+// Returns the finest level whose columns are at least a pixel wide, or level 0.
 export function levelFor(document: DocumentScene, span: Span, pixels: number): number {
   const entriesPerPixel = (span.to - span.from) / Math.max(1, pixels);
   const up = Math.max(0, Math.ceil(Math.log2(entriesPerPixel)));
@@ -80,7 +80,7 @@ export function wholeSpan(document: DocumentScene): Span {
   return { from: 0, to: Math.max(1, document.entries) };
 }
 
-// Clamps a span to the document. Shifts it, keeping its length, if it exceeds the end.
+// Clamps a span to the document. Shifts it, keeping its length, if it exceeds one of the ends only.
 export function clampSpan(document: DocumentScene, span: Span): Span {
   const most = wholeSpan(document).to;
   return within(most, span.from, Math.min(most, span.to - span.from));
