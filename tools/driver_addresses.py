@@ -58,14 +58,14 @@ def gaps():
 class Chunk:
     def __init__(self, begin, size):
         self.begin, self.end = begin, begin + size
-        self.taken = {}
+        self.allocated = {}
 
     def best_hole(self, size):
         holes, begin = [], self.begin
-        for at in [*sorted(self.taken), self.end]:
+        for at in [*sorted(self.allocated), self.end]:
             if at - begin >= size:
                 holes.append((at - begin, begin))
-            begin = at + self.taken.get(at, 0)
+            begin = at + self.allocated.get(at, 0)
         return min(holes)[1] if holes else None
 
 
@@ -77,22 +77,22 @@ class PlacementRule:
         for chunk in reversed(self.chunks):
             at = chunk.best_hole(size)
             if at is not None:
-                chunk.taken[at] = size
+                chunk.allocated[at] = size
                 return at
         chunk_size = -(-size // CHUNK) * CHUNK
         for begin, end in gaps():
             if end - begin >= chunk_size + CHUNK:
                 at = (end - chunk_size) // CHUNK * CHUNK
                 self.chunks.append(Chunk(at, chunk_size))
-                self.chunks[-1].taken[at] = size
+                self.chunks[-1].allocated[at] = size
                 return at
         return None
 
     def free(self, at):
         for chunk in self.chunks:
-            if at in chunk.taken:
-                del chunk.taken[at]
-                if not chunk.taken:
+            if at in chunk.allocated:
+                del chunk.allocated[at]
+                if not chunk.allocated:
                     self.chunks.remove(chunk)
                 return
 
@@ -105,7 +105,7 @@ def fill_old_holes(driver, rule):
         at = driver.allocate(GRANULE)
         if any(begin <= at < end for begin, end in before):
             rule.chunks.append(Chunk(at, CHUNK))
-            rule.chunks[-1].taken[at] = GRANULE
+            rule.chunks[-1].allocated[at] = GRANULE
             return
 
 

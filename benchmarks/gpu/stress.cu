@@ -4,8 +4,8 @@
 // own thread, allocate through the C API, fill every block with a kernel, and check it with a
 // kernel before the free, on average every fourth time on a neighbour's stream. Sizes never repeat
 // and alternate between small and large phases under `policy:lean`, which reserves new memory only
-// where none can be stitched. Reports how often memory was stitched. With the paged engine, fails if
-// it never was, because then the test proved nothing.
+// where none can be stitched. Reports how often memory was stitched. With the paged engine, fails
+// if it never was, because then the test proved nothing.
 //
 //   gpu_stress [--seconds N] [--short] [--conf OPTIONS]
 //

@@ -41,15 +41,15 @@ constexpr double kMaxNetworkRatio = 1.3;
 
 class SharedMemoryComparison {
  public:
-  SharedMemoryComparison(const RendezvousFolder& place, const ComparisonPlan& plan, int ranks)
+  SharedMemoryComparison(const RendezvousFolder& folder, const ComparisonPlan& plan, int ranks)
       : plan_(plan),
         is_oversubscribed_(ranks > static_cast<int>(std::thread::hardware_concurrency())),
-        group_(Group::join(heap_, place.store(), {.rank = plan.rank, .world_size = ranks})),
+        group_(Group::join(heap_, folder.store(), {.rank = plan.rank, .world_size = ranks})),
         slots_(heap_.allocate(64 * static_cast<size_t>(ranks))),
         buffer_(heap_.allocate(kMaxBytes)),
-        at_slots_(group_.rendezvous(slots_)),
+        slots_handle_(group_.rendezvous(slots_)),
         handle_(group_.rendezvous(buffer_)),
-        own_(kMaxBytes) {
+        local_(kMaxBytes) {
     std::memset(slots_.data(), 0, slots_.bytes());
     std::memset(buffer_.data(), 0, buffer_.bytes());
   }
@@ -69,7 +69,7 @@ class SharedMemoryComparison {
     run_comparison(
         plan_, "barrier", 5000,
         {{"plain",
-          [this] { plain_barrier(at_slots_.buffer_ptrs(), plan_.rank, is_oversubscribed_); }},
+          [this] { plain_barrier(slots_handle_.buffer_ptrs(), plan_.rank, is_oversubscribed_); }},
          {"Ashlar", [this] { group_.barrier(); },
           is_pair ? std::optional(kMaxBarrierRatio) : std::nullopt},
          {"Open MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }}});
@@ -78,15 +78,15 @@ class SharedMemoryComparison {
   void copies(size_t bytes) {
     const int next = (plan_.rank + 1) % group_.world_size();
     std::byte* remote = handle_.buffer_ptrs()[static_cast<size_t>(next)];
-    const std::span<std::byte> own = std::span(own_).first(bytes);
+    const std::span<std::byte> local = std::span(local_).first(bytes);
     const int iterations = iterations_for(bytes, 5000);
     run_comparison(plan_, "put " + std::to_string(bytes), iterations,
-                   {{"memcpy", [&] { std::memcpy(remote, own.data(), bytes); }},
-                    {"Ashlar", [&] { handle_.put(next, own); },
+                   {{"memcpy", [&] { std::memcpy(remote, local.data(), bytes); }},
+                    {"Ashlar", [&] { handle_.put(next, local); },
                      bytes < kLimitedPutBytes ? std::nullopt : std::optional(kMaxPutRatio)}});
     run_comparison(plan_, "get " + std::to_string(bytes), iterations,
-                   {{"memcpy", [&] { std::memcpy(own.data(), remote, bytes); }},
-                    {"Ashlar", [&] { handle_.get(next, own); }}});
+                   {{"memcpy", [&] { std::memcpy(local.data(), remote, bytes); }},
+                    {"Ashlar", [&] { handle_.get(next, local); }}});
   }
 
   void all_reduce(size_t bytes) {
@@ -94,7 +94,7 @@ class SharedMemoryComparison {
     run_comparison(plan_, "all-reduce " + std::to_string(bytes), iterations_for(bytes, 2000),
                    {{"Open MPI",
                      [&] {
-                       MPI_Allreduce(MPI_IN_PLACE, own_.data(), count, MPI_FLOAT, MPI_SUM,
+                       MPI_Allreduce(MPI_IN_PLACE, local_.data(), count, MPI_FLOAT, MPI_SUM,
                                      MPI_COMM_WORLD);
                      }},
                     {"Ashlar", [&] { handle_.all_reduce(count); }, kMaxAllReduceRatio}});
@@ -106,13 +106,13 @@ class SharedMemoryComparison {
   Group group_;
   SymmetricBuffer slots_;
   SymmetricBuffer buffer_;
-  Handle at_slots_;
+  Handle slots_handle_;
   Handle handle_;
-  std::vector<std::byte> own_;
+  std::vector<std::byte> local_;
 };
 
-void compare_pairs(const RendezvousFolder& place, const ComparisonPlan& plan) {
-  PairComparison(place, plan,
+void compare_pairs(const RendezvousFolder& folder, const ComparisonPlan& plan) {
+  PairComparison(folder, plan,
                  {.name = "TCP",
                   .ucx_transports = "tcp,self",
                   .is_network = true,
@@ -120,7 +120,7 @@ void compare_pairs(const RendezvousFolder& place, const ComparisonPlan& plan) {
       .run();
   const std::string shared = "sm,self";
   if (RawUcx::has(shared)) {
-    PairComparison(place, plan, {.name = "shared", .ucx_transports = shared}).run();
+    PairComparison(folder, plan, {.name = "shared", .ucx_transports = shared}).run();
   } else if (plan.rank == 0) {
     std::printf("raw UCX has no shared memory here: comparison skipped\n");
   }
@@ -139,9 +139,9 @@ bool run(ComparisonPlan plan) {
                 std::thread::hardware_concurrency(), plan.use_fastest ? "fastest" : "medians",
                 plan.rounds);
   }
-  const RendezvousFolder place(plan.rank);
-  SharedMemoryComparison(place, plan, ranks).run();
-  if (ranks == 2) compare_pairs(place, plan);
+  const RendezvousFolder folder(plan.rank);
+  SharedMemoryComparison(folder, plan, ranks).run();
+  if (ranks == 2) compare_pairs(folder, plan);
   if (plan.rank == 0) limits.print();
   int is_met = limits.all_met() ? 1 : 0;
   MPI_Bcast(&is_met, 1, MPI_INT, 0, MPI_COMM_WORLD);

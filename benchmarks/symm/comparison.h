@@ -21,8 +21,8 @@ namespace ashlar::symm {
 
 inline constexpr size_t kMaxBytes = size_t{16} << 20;
 
-// Returns the number of iterations per round. Rounds with different sizes move about the same
-// number of bytes.
+// Returns the number of iterations per round, from 4 to `max_iterations`. Within these bounds,
+// rounds with different sizes move about the same number of bytes.
 inline int iterations_for(size_t bytes, size_t max_iterations) {
   return static_cast<int>(std::clamp<size_t>(kMaxBytes / bytes, 4, max_iterations));
 }
@@ -60,7 +60,7 @@ class RatioLimits {
 
 struct Candidate {
   const char* name;
-  std::function<void()> act;
+  std::function<void()> operation;
   // Limit of the time relative to the first candidate. Empty: no limit.
   std::optional<double> max_ratio{};
 };
@@ -87,10 +87,10 @@ inline void run_comparison(const ComparisonPlan& plan, const std::string& title,
     for (size_t i = 0; i < candidates.size(); ++i) {
       plan.barrier();
       const auto begin = std::chrono::steady_clock::now();
-      for (int iteration = 0; iteration < iterations; ++iteration) candidates[i].act();
-      const std::chrono::duration<double, std::micro> taken =
+      for (int iteration = 0; iteration < iterations; ++iteration) candidates[i].operation();
+      const std::chrono::duration<double, std::micro> elapsed =
           std::chrono::steady_clock::now() - begin;
-      if (round > 0) found[i].push_back(taken.count() / iterations);  // round 0 is a warm-up
+      if (round > 0) found[i].push_back(elapsed.count() / iterations);  // round 0 is a warm-up
     }
   }
   if (plan.rank != 0) return;
@@ -98,11 +98,11 @@ inline void run_comparison(const ComparisonPlan& plan, const std::string& title,
   double first = 0;
   for (size_t i = 0; i < candidates.size(); ++i) {
     std::sort(found[i].begin(), found[i].end());
-    const double taken = found[i][plan.use_fastest ? 0 : found[i].size() / 2];
-    if (i == 0) first = taken;
-    std::printf("  %s %.3f us", candidates[i].name, taken);
+    const double time_us = found[i][plan.use_fastest ? 0 : found[i].size() / 2];
+    if (i == 0) first = time_us;
+    std::printf("  %s %.3f us", candidates[i].name, time_us);
     if (i == 0) continue;
-    const double ratio = taken / first;
+    const double ratio = time_us / first;
     std::printf(" (%.2f", ratio);
     const std::optional<double>& max_ratio = candidates[i].max_ratio;
     if (plan.limits != nullptr && max_ratio) {
@@ -115,9 +115,9 @@ inline void run_comparison(const ComparisonPlan& plan, const std::string& title,
   std::fflush(stdout);
 }
 
-// A barrier of compare-and-swap loops without deadline, failure detection or sleep. Yields if there
-// are more ranks than cores. `slots` points to the memory of each rank, which has one zeroed cache
-// line per source rank.
+// A barrier of compare-and-swap loops without deadline, failure detection or sleep. Loops yield the
+// core if `must_yield`, for more ranks than cores. `slots` points to the memory of each rank, which
+// has one zeroed cache line per source rank.
 inline void plain_barrier(const std::vector<std::byte*>& slots, int rank, bool must_yield) {
   const int ranks = static_cast<int>(slots.size());
   const auto swap = [&](int owner, int source, uint32_t from, uint32_t to) {

@@ -139,19 +139,19 @@ class Bench {
 
 int run_all(const Settings& settings) {
   const Memory memory = map_memory(settings.ranks);
-  const auto live = [&](int rank) { Bench(settings, memory, rank).run(); };
+  const auto run_rank = [&](int rank) { Bench(settings, memory, rank).run(); };
   std::printf("%d ranks as %s, %u cores\n", settings.ranks,
               settings.use_threads ? "threads" : "processes", std::thread::hardware_concurrency());
   std::fflush(stdout);
   if (settings.use_threads) {
     std::vector<std::thread> threads;
-    for (int rank = 0; rank < settings.ranks; ++rank) threads.emplace_back(live, rank);
+    for (int rank = 0; rank < settings.ranks; ++rank) threads.emplace_back(run_rank, rank);
     for (std::thread& thread : threads) thread.join();
     return 0;
   }
   for (int rank = 0; rank < settings.ranks; ++rank) {
     if (::fork() != 0) continue;
-    live(rank);
+    run_rank(rank);
     std::fflush(stdout);
     ::_exit(0);
   }

@@ -27,19 +27,19 @@ void barrier_while(const std::function<void()>& work) {
   for (int is_over = 0; is_over == 0; MPI_Test(&met, &is_over, MPI_STATUS_IGNORE)) work();
 }
 
-std::vector<char> exchange_with_peer(const std::vector<char>& own) {
+std::vector<char> exchange_with_peer(const std::vector<char>& sent) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const int other = 1 - rank;
-  uint64_t own_bytes = own.size();
-  uint64_t other_bytes = 0;
-  MPI_Sendrecv(&own_bytes, 1, MPI_UINT64_T, other, 0, &other_bytes, 1, MPI_UINT64_T, other, 0,
+  uint64_t sent_bytes = sent.size();
+  uint64_t received_bytes = 0;
+  MPI_Sendrecv(&sent_bytes, 1, MPI_UINT64_T, other, 0, &received_bytes, 1, MPI_UINT64_T, other, 0,
                MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  std::vector<char> others(other_bytes);
-  MPI_Sendrecv(own.data(), static_cast<int>(own_bytes), MPI_CHAR, other, 1, others.data(),
-               static_cast<int>(other_bytes), MPI_CHAR, other, 1, MPI_COMM_WORLD,
+  std::vector<char> received(received_bytes);
+  MPI_Sendrecv(sent.data(), static_cast<int>(sent_bytes), MPI_CHAR, other, 1, received.data(),
+               static_cast<int>(received_bytes), MPI_CHAR, other, 1, MPI_COMM_WORLD,
                MPI_STATUS_IGNORE);
-  return others;
+  return received;
 }
 
 HeapOptions heap_options(const PairTransport& transport, int rank) {
@@ -62,7 +62,7 @@ GroupOptions group_options(const PairTransport& transport, int rank) {
 
 }  // namespace
 
-PairComparison::PairComparison(const RendezvousFolder& place, const ComparisonPlan& plan,
+PairComparison::PairComparison(const RendezvousFolder& folder, const ComparisonPlan& plan,
                                const PairTransport& transport)
     : transport_(transport),
       plan_{.rank = plan.rank,
@@ -72,11 +72,11 @@ PairComparison::PairComparison(const RendezvousFolder& place, const ComparisonPl
             .barrier = [] { barrier_while([] {}); },
             .limits = plan.limits},
       heap_(heap_options(transport, plan.rank)),
-      group_(Group::join(heap_, place.store(), group_options(transport, plan.rank))),
+      group_(Group::join(heap_, folder.store(), group_options(transport, plan.rank))),
       buffer_(heap_.allocate(kMaxBytes)),
       handle_(group_.rendezvous(buffer_)),
       raw_(transport.ucx_transports, kMaxBytes, exchange_with_peer),
-      own_(kMaxBytes) {
+      local_(kMaxBytes) {
   std::memset(buffer_.data(), 0, buffer_.bytes());
   std::memset(raw_.memory().data(), 0, raw_.memory().size());
 }
@@ -89,12 +89,12 @@ void PairComparison::run() {
 }
 
 void PairComparison::copies(size_t bytes) {
-  const std::span<std::byte> own = std::span(own_).first(bytes);
+  const std::span<std::byte> local = std::span(local_).first(bytes);
   const int iterations = iterations_for(bytes, 500);
-  compare({"put " + std::to_string(bytes), iterations, [&] { raw_.put(own); },
-           [&] { handle_.put(1, own); }});
-  compare({"get " + std::to_string(bytes), iterations, [&] { raw_.get(own); },
-           [&] { handle_.get(1, own); }});
+  compare({"put " + std::to_string(bytes), iterations, [&] { raw_.put(local); },
+           [&] { handle_.put(1, local); }});
+  compare({"get " + std::to_string(bytes), iterations, [&] { raw_.get(local); },
+           [&] { handle_.get(1, local); }});
 }
 
 void PairComparison::words() {
@@ -131,15 +131,15 @@ void PairComparison::batches() {
                handle_.quiet();
              }});
     for (const size_t bytes : {size_t{8}, size_t{4096}, size_t{65536}}) {
-      const std::span<const std::byte> own = std::span(own_).first(bytes);
+      const std::span<const std::byte> local = std::span(local_).first(bytes);
       compare({times + "posted put " + std::to_string(bytes),
                std::min(iterations, iterations_for(bytes * static_cast<size_t>(count), 500)),
                [&, count] {
-                 for (int i = 0; i < count; ++i) raw_.post_put(own);
+                 for (int i = 0; i < count; ++i) raw_.post_put(local);
                  raw_.flush();
                },
                [&, count] {
-                 for (int i = 0; i < count; ++i) handle_.post(1, own);
+                 for (int i = 0; i < count; ++i) handle_.post(1, local);
                  handle_.quiet();
                }});
     }

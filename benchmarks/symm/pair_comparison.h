@@ -27,17 +27,17 @@ struct PairTransport {
 class PairComparison {
  public:
   // REQUIRES: RawUcx::has(transport.ucx_transports).
-  PairComparison(const RendezvousFolder& place, const ComparisonPlan& plan,
+  PairComparison(const RendezvousFolder& folder, const ComparisonPlan& plan,
                  const PairTransport& transport);
   void run();
 
  private:
-  using Act = std::function<void()>;
+  using Operation = std::function<void()>;
   struct Entry {
     std::string title{};
     int iterations = 1;
-    Act raw{};
-    Act ours{};
+    Operation raw{};
+    Operation ours{};
   };
 
   void copies(size_t bytes);
@@ -52,7 +52,7 @@ class PairComparison {
   SymmetricBuffer buffer_;
   Handle handle_;
   RawUcx raw_;
-  std::vector<std::byte> own_;
+  std::vector<std::byte> local_;
 };
 
 }  // namespace ashlar::symm

@@ -62,20 +62,20 @@ RawUcx::RawUcx(const std::string& transports, size_t bytes, const Exchange& exch
 }
 
 void RawUcx::connect(const Exchange& exchange) {
-  ucp_worker_params_t of_worker{};
-  of_worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  of_worker.thread_mode = UCS_THREAD_MODE_SINGLE;
-  expect(ucp_worker_create(context_, &of_worker, &worker_), "ucp_worker_create");
-  ucp_address_t* own = nullptr;
-  size_t own_bytes = 0;
-  expect(ucp_worker_get_address(worker_, &own, &own_bytes), "ucp_worker_get_address");
-  const char* address = reinterpret_cast<const char*>(own);
-  const std::vector<char> others = exchange({address, address + own_bytes});
-  ucp_worker_release_address(worker_, own);
-  ucp_ep_params_t of_endpoint{};
-  of_endpoint.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-  of_endpoint.address = reinterpret_cast<const ucp_address_t*>(others.data());
-  expect(ucp_ep_create(worker_, &of_endpoint, &endpoint_), "ucp_ep_create");
+  ucp_worker_params_t worker_params{};
+  worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  worker_params.thread_mode = UCS_THREAD_MODE_SINGLE;
+  expect(ucp_worker_create(context_, &worker_params, &worker_), "ucp_worker_create");
+  ucp_address_t* local = nullptr;
+  size_t address_bytes = 0;
+  expect(ucp_worker_get_address(worker_, &local, &address_bytes), "ucp_worker_get_address");
+  const char* address = reinterpret_cast<const char*>(local);
+  const std::vector<char> others = exchange({address, address + address_bytes});
+  ucp_worker_release_address(worker_, local);
+  ucp_ep_params_t endpoint_params{};
+  endpoint_params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+  endpoint_params.address = reinterpret_cast<const ucp_address_t*>(others.data());
+  expect(ucp_ep_create(worker_, &endpoint_params, &endpoint_), "ucp_ep_create");
 }
 
 void RawUcx::allocate(size_t bytes) {
@@ -87,7 +87,7 @@ void RawUcx::allocate(size_t bytes) {
   ucp_mem_attr_t found{};
   found.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS;
   expect(ucp_mem_query(memory_, &found), "ucp_mem_query");
-  own_ = {static_cast<std::byte*>(found.address), bytes};
+  local_ = {static_cast<std::byte*>(found.address), bytes};
 }
 
 void RawUcx::exchange_keys(const Exchange& exchange) {
@@ -95,9 +95,9 @@ void RawUcx::exchange_keys(const Exchange& exchange) {
   size_t packed_bytes = 0;
   expect(ucp_rkey_pack(context_, memory_, &packed, &packed_bytes), "ucp_rkey_pack");
   std::vector<char> sent(sizeof(uint64_t) + packed_bytes);
-  const auto place = reinterpret_cast<uint64_t>(own_.data());
-  std::memcpy(sent.data(), &place, sizeof(place));
-  std::memcpy(sent.data() + sizeof(place), packed, packed_bytes);
+  const auto address = reinterpret_cast<uint64_t>(local_.data());
+  std::memcpy(sent.data(), &address, sizeof(address));
+  std::memcpy(sent.data() + sizeof(address), packed, packed_bytes);
   ucp_rkey_buffer_release(packed);
   const std::vector<char> received = exchange(sent);
   std::memcpy(&remote_address_, received.data(), sizeof(remote_address_));
@@ -105,7 +105,8 @@ void RawUcx::exchange_keys(const Exchange& exchange) {
          "ucp_ep_rkey_unpack");
 }
 
-// The other rank may have exited already: no operation is in flight any more.
+// Ignores errors of closing, because the other rank may have exited already. No operation is in
+// flight any more.
 RawUcx::~RawUcx() {
   ucp_rkey_destroy(key_);
   void* closing = ucp_ep_close_nb(endpoint_, UCP_EP_CLOSE_MODE_FLUSH);

@@ -29,7 +29,7 @@ class RawUcx {
   RawUcx(const RawUcx&) = delete;
   RawUcx& operator=(const RawUcx&) = delete;
 
-  std::span<std::byte> memory() const { return own_; }
+  std::span<std::byte> memory() const { return local_; }
 
   // These operations access the beginning of the other rank's memory and block until completion.
   void put(std::span<const std::byte> from);
@@ -56,7 +56,7 @@ class RawUcx {
   ucp_worker_h worker_ = nullptr;
   ucp_ep_h endpoint_ = nullptr;
   ucp_mem_h memory_ = nullptr;
-  std::span<std::byte> own_{};  // this rank's memory
+  std::span<std::byte> local_{};  // this rank's memory
   ucp_rkey_h key_ = nullptr;
   uint64_t remote_address_ = 0;    // of the other rank's memory
   uint64_t posted_amount_ = 0;     // read by UCX until `flush`

@@ -204,7 +204,7 @@ def events_and_streams():
     must(cu.cuStreamDestroy_v2(t))
 
 
-def in_capture(name, action, mode=GLOBAL, other_thread=False, own_mode=None):
+def in_capture(name, action, mode=GLOBAL, other_thread=False, thread_mode=None):
     """Prints the result of `action` during a capture, and the state of the capture afterwards."""
     s = stream()
     must(cu.cuStreamBeginCapture_v2(s, c_int(mode)))
@@ -213,7 +213,7 @@ def in_capture(name, action, mode=GLOBAL, other_thread=False, own_mode=None):
     def run_action():
         if other_thread:
             must(cu.cuCtxSetCurrent(context))
-        previous = c_int(own_mode if own_mode is not None else GLOBAL)
+        previous = c_int(thread_mode if thread_mode is not None else GLOBAL)
         must(cu.cuThreadExchangeStreamCaptureMode(byref(previous)))
         outcome.append(action(s))
         must(cu.cuThreadExchangeStreamCaptureMode(byref(previous)))
@@ -276,12 +276,12 @@ def captures():
     in_capture("nothing", lambda s: 0)
     in_capture("allocate", lambda s: allocate(MIB)[0])
     in_capture("allocate, other thread", lambda s: allocate(MIB)[0], other_thread=True)
-    in_capture("allocate, this thread relaxed", lambda s: allocate(MIB)[0], own_mode=RELAXED)
+    in_capture("allocate, this thread relaxed", lambda s: allocate(MIB)[0], thread_mode=RELAXED)
     in_capture("allocate, thread-local capture", lambda s: allocate(MIB)[0], THREAD_LOCAL)
     in_capture("allocate, thread-local capture, other thread", lambda s: allocate(MIB)[0],
                THREAD_LOCAL, other_thread=True)
     in_capture("allocate, global capture, other thread is thread-local",
-               lambda s: allocate(MIB)[0], GLOBAL, other_thread=True, own_mode=THREAD_LOCAL)
+               lambda s: allocate(MIB)[0], GLOBAL, other_thread=True, thread_mode=THREAD_LOCAL)
     in_capture("allocate, relaxed capture", lambda s: allocate(MIB)[0], RELAXED)
     in_capture("free", free_spare)
     in_capture("allocate_host", new_host)
@@ -310,7 +310,7 @@ def captures():
     in_capture("allocate_async", lambda s: cu.cuMemAllocAsync(byref(c_uint64()), c_size_t(MIB), s))
     for name, operation in pool_operations(other):
         in_capture(name, operation)
-        in_capture(f"{name}, this thread relaxed", operation, own_mode=RELAXED)
+        in_capture(f"{name}, this thread relaxed", operation, thread_mode=RELAXED)
 
     def fork(s):
         must(cu.cuEventRecord(forked, s))

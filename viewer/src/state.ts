@@ -62,7 +62,7 @@ export const hash = computed(() => {
     words.set("span", `${Math.round(span.value.from)}-${Math.round(span.value.to)}`);
   }
   if (search.value) words.set("search", search.value);
-  // Colons and spaces are legal in fragments, and more readable than their escapes.
+  // Colons are legal in fragments, and more readable than their escapes.
   return `#${words.toString().replaceAll("%3A", ":")}`;
 });
 
@@ -85,7 +85,8 @@ export function readHash(text: string): void {
 const kDebounceMs = 300; // milliseconds; a drag changes the state with every move
 
 // Keeps URL and state in sync: the state follows immediately, the URL after a delay, since browsers
-// limit changes of the URL to a few hundred per minute. Returns a function that stops this.
+// limit changes of the URL to a few hundred per minute. Returns a function that stops the delayed
+// changes of the URL.
 export function syncWithUrl(): () => void {
   readHash(location.hash);
   let timer: ReturnType<typeof setTimeout> | undefined;

@@ -17,7 +17,7 @@ export class HttpSource implements Source {
     try {
       await this.readBody(await this.fetch(path, { method: "POST", body: file }));
     } catch (failure) {
-      // If it is still loading, the file was accepted and is being read; scene.json reports progress.
+      // If still loading, the file was accepted and is being read; scene.json reports progress.
       if (!(failure instanceof StillLoading)) throw failure;
     }
   }

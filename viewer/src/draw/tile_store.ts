@@ -107,7 +107,7 @@ export class TileStore {
       this.hooks.onError(null);
     } catch (problem) {
       if (this.isReleased) return;
-      // If the source is a self-contained file, which has only the upper levels, a retry is useless.
+      // A retry is useless if the source is a self-contained file, which has only the upper levels.
       if (this.client.source.kind === "file") this.missing.add(name);
       else this.retryLater(name, problem);
     }

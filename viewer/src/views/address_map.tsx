@@ -177,7 +177,8 @@ function listen(host: HTMLElement, chart: MapChart): () => void {
   };
 }
 
-// A click chooses the segment and the extent; on a live block it also selects the allocation.
+// A click chooses the segment and the extent; on an allocation's block, it also selects the
+// allocation.
 function click(found: MapPlace | null): void {
   const of = map.value;
   if (!of) return;

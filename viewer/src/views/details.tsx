@@ -136,7 +136,7 @@ function Moment() {
   );
 }
 
-// The out-of-memory failure at the moment, if any, and the last annotation before it.
+// The out-of-memory failure at the moment, if any, and the last annotation at or before it.
 function MomentEvents({ at }: { at: number }) {
   const document = shown.value!;
   const oom = document.ooms.find((each) => each.entry === at);

@@ -103,7 +103,8 @@ function ageText(made: number, freed: number, at: number): string {
   return made === kNone ? "older than the trace" : formatEntries(at - made);
 }
 
-// Moves the cursor to a moment at which the allocation is live.
+// Shows the map. If the allocation does not exist at the current moment, moves the cursor to its
+// first one.
 function showInMap(made: number, freed: number): void {
   const at = moment.value;
   const born = made === kNone ? 0 : made;

@@ -74,15 +74,15 @@ const colorOf = computed(() => {
     if (tile.by !== "allocation") {
       const group = tile.group[row];
       const color = (tile.by === "stack" ? colors.stack : colors.other).of(group, now);
-      const own = groups[tile.by];
-      return own !== null && own !== group ? fade(color, now) : color;
+      const selectedGroup = groups[tile.by];
+      return selectedGroup !== null && selectedGroup !== group ? fade(color, now) : color;
     }
     const { id, stack, stream, pool } = tile.rows;
     const by = colors.ofAllocation(id[row], stack[row]);
     const color = shade(by.coloring.of(by.id, now), id[row]);
     if (!chosen) return color;
-    const own = { allocation: id, stack, stream, pool }[chosen.kind][row];
-    return own === chosen.id ? color : fade(color, now);
+    const rowId = { allocation: id, stack, stream, pool }[chosen.kind][row];
+    return rowId === chosen.id ? color : fade(color, now);
   };
 });
 
@@ -281,7 +281,7 @@ function pan(entries: number): void {
   setSpan(panSpan(shown.value!, shownSpan.value, entries));
 }
 
-// Zooms vertically around `around`.
+// Zooms vertically such that `around`, in bytes, keeps its position on the screen.
 function magnify(factor: number, around: number): void {
   const { magnified, floor } = vertical.value;
   const next = Math.min(1024, Math.max(1, magnified * factor));

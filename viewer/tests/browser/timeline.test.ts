@@ -165,7 +165,7 @@ test("keys b and x set and swap two moments for the flame graph", async () => {
   await page.keyboard.press("b");
   await page.waitForSelector("text=Compared with entry 20 (B).");
   for (const [key, moment] of [
-    ["}", 25], // a hundredth of 484 entries, rounded up
+    ["}", 25], // a hundredth of 484 entries, rounded
     ["}", 30],
     ["{", 25],
   ] as const) {
