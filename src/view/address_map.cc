@@ -295,7 +295,7 @@ void add_blocks(const Document& document, const std::vector<MapBlock>& blocks, C
 
 }  // namespace
 
-std::string map_at(const Document& document, uint32_t moment) {
+std::string map_columns(const Document& document, uint32_t moment) {
   std::vector<MapSegment> segments = build_map(document, moment);
   ExtentMap extents = find_extents(document, moment, segments);
   merge_small_blocks(segments, kMaxBlocks);

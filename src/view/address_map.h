@@ -47,6 +47,6 @@ void merge_small_blocks(std::vector<MapSegment>& segments, size_t max_blocks);
 // Returns the map as columns (docs/reference/formats/view.md), including extents (extent_map.h),
 // with small blocks merged.
 // REQUIRES: moment < document.entry_count().
-std::string map_at(const Document& document, uint32_t moment);
+std::string map_columns(const Document& document, uint32_t moment);
 
 }  // namespace ashlar::view

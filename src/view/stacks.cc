@@ -33,7 +33,7 @@ std::string stacks_json(const Document& document) {
   return json_text({{"frames", frames}, {"stacks", stacks}});
 }
 
-std::string stacks_at(const Document& document, uint32_t moment) {
+std::string stack_columns(const Document& document, uint32_t moment) {
   std::vector<uint32_t> present;
   for (const uint32_t rank : document.intervals().at(moment)) {
     present.push_back(document.ids()[rank]);

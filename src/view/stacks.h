@@ -16,6 +16,6 @@ std::string stacks_json(const Document& document);
 // Returns the requested bytes by stack as columns, largest first, including pending frees. At
 // document.reserved_peak(), they equal those of `ashlar report`, if its replay peaks there.
 // REQUIRES: moment < document.entry_count().
-std::string stacks_at(const Document& document, uint32_t moment);
+std::string stack_columns(const Document& document, uint32_t moment);
 
 }  // namespace ashlar::view

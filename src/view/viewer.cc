@@ -156,7 +156,8 @@ Response Viewer::respond(std::string_view path, std::string_view query) const {
   if (found.resource != "map" && found.resource != "stacks") return error_response(404, kUnknown);
   const uint32_t moment = arguments.integer_below("at", document.entry_count());
   if (!arguments.ok()) return arguments.to_response();
-  return columns(found.resource == "map" ? map_at(document, moment) : stacks_at(document, moment));
+  return columns(found.resource == "map" ? map_columns(document, moment)
+                                         : stack_columns(document, moment));
 }
 
 Response Viewer::wait_for_response(std::string_view path, std::string_view query) const {

@@ -81,7 +81,7 @@ TEST(AddressMapTest, ShowsViewsOfThePagedEngine) {
   trace.add(TraceAction::kSegmentMap, kAt, 4 * kMiB)
       .add(TraceAction::kSegmentAlloc, 2 * kAt, 4 * kMiB);
   const auto kinds = [&] {
-    const ColumnsReader map(map_at(document_of(trace.snapshot()), 1));
+    const ColumnsReader map(map_columns(document_of(trace.snapshot()), 1));
     return map.column<uint8_t>("segment_kind");
   };
   EXPECT_EQ(kinds(), (std::vector<uint8_t>{1, 0}));
@@ -126,7 +126,7 @@ TEST(AddressMapTest, ReportsTheAllocEntryOfLiveBlocks) {
   TraceBuilder trace;
   trace.add(TraceAction::kSegmentAlloc, kAt, 20 * kMiB).alloc(kAt, 4 * kMiB);
   const Document document = document_of(trace.snapshot());
-  const ColumnsReader map(map_at(document, 1));
+  const ColumnsReader map(map_columns(document, 1));
   const Allocation& one = document.allocations().all[0];
   EXPECT_EQ(map.column<uint32_t>("block_allocation"), (std::vector<uint32_t>{0, kNoIndex}));
   EXPECT_EQ(map.column<uint32_t>("block_made"), (std::vector<uint32_t>{1, Allocation::kNoEntry}));
@@ -178,7 +178,7 @@ TEST(AddressMapTest, MergesSmallBlocks) {
   trace.add(TraceAction::kSegmentAlloc, kAt, 1024 * kMiB);
   for (uint64_t i = 0; i < 30'000; ++i) trace.alloc(kAt + i * 4096, 2048);
   const Document document = document_of(trace.snapshot());
-  const ColumnsReader map(map_at(document, document.entry_count() - 1));
+  const ColumnsReader map(map_columns(document, document.entry_count() - 1));
   const auto bytes = map.column<double>("block_bytes");
   const auto states = map.column<uint8_t>("block_state");
   const auto requested = map.column<double>("block_requested");

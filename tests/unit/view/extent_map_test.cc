@@ -125,7 +125,7 @@ TEST(ExtentMapTest, HasOnlyTheLastMomentWithoutTimes) {
 
 TEST(ExtentMapTest, WritesHomesAndMappingsAsColumns) {
   const Document document = document_of(moving_snapshot());
-  const ColumnsReader map(map_at(document, 6));
+  const ColumnsReader map(map_columns(document, 6));
   EXPECT_EQ(map.column<uint64_t>("extent_id"), (std::vector<uint64_t>{1, 2, 3}));
   EXPECT_EQ(map.column<double>("extent_bytes"), std::vector<double>(3, 2.0 * kMiB));
   EXPECT_EQ(map.column<uint8_t>("extent_has_home"), (std::vector<uint8_t>{1, 1, 1}));
