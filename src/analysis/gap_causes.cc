@@ -8,7 +8,8 @@
 namespace ashlar {
 namespace {
 
-size_t& cause_of(const SnapshotSegment& segment, const RequestClass& request, GapCauses& causes) {
+size_t& free_bytes_cause(const SnapshotSegment& segment, const RequestClass& request,
+                         GapCauses& causes) {
   if (segment.pool != request.pool) return causes.other_pool_bytes;
   if (segment.stream != request.stream) return causes.other_stream_bytes;
   if (segment.is_large != request.is_large) return causes.other_size_pool_bytes;
@@ -30,7 +31,7 @@ bool can_serve(const SnapshotSegment& segment, const RequestClass& request) {
 GapCauses explain_gap(const std::vector<SnapshotSegment>& segments, const RequestClass& request) {
   GapCauses causes;
   for (const SnapshotSegment& segment : segments) {
-    size_t& cause = cause_of(segment, request, causes);
+    size_t& cause = free_bytes_cause(segment, request, causes);
     for (const SnapshotBlock& block : segment.blocks) {
       if (block.state == SnapshotBlockState::kInactive) {
         cause += block.bytes;

@@ -27,7 +27,7 @@ struct SegmentDraft {
   std::vector<AddressRange> mapped{};  // sorted by address; not adjacent
 };
 
-std::vector<SegmentDraft> drafts_of(const std::vector<SegmentPiece>& pieces) {
+std::vector<SegmentDraft> make_drafts(const std::vector<SegmentPiece>& pieces) {
   std::vector<SegmentDraft> drafts;
   std::map<uint32_t, size_t> draft_indexes;  // keyed by SegmentPiece::owner
   for (const SegmentPiece& piece : pieces) {
@@ -71,7 +71,7 @@ std::unordered_map<uint64_t, size_t> final_block_bytes(const Document& document)
 }
 
 // Returns the allocations at a moment, sorted by address, without overlaps.
-std::vector<PlacedBlock> placed_at(const Document& document, uint32_t moment) {
+std::vector<PlacedBlock> placed_blocks(const Document& document, uint32_t moment) {
   const std::unordered_map<uint64_t, size_t> at_end = final_block_bytes(document);
   std::vector<PlacedBlock> placed;
   for (const uint32_t rank : document.intervals().at(moment)) {
@@ -213,8 +213,8 @@ void merge_below(uint64_t min_bytes, std::vector<MapBlock>& blocks) {
 }  // namespace
 
 std::vector<MapSegment> build_map(const Document& document, uint32_t moment) {
-  const std::vector<PlacedBlock> placed = placed_at(document, moment);
-  std::vector<SegmentDraft> drafts = drafts_of(document.segments().at(moment));
+  const std::vector<PlacedBlock> placed = placed_blocks(document, moment);
+  std::vector<SegmentDraft> drafts = make_drafts(document.segments().at(moment));
   std::vector<MapSegment> segments;
   size_t next = 0;
   const auto fill = [&](SegmentDraft draft) {

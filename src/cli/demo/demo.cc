@@ -118,7 +118,7 @@ std::string runs_as_table(const std::vector<EngineRun>& runs) {
   return table.to_text();
 }
 
-std::vector<Check> checks_of(const std::vector<EngineRun>& runs) {
+std::vector<Check> check_engines(const std::vector<EngineRun>& runs) {
   const EngineRun& paged = runs.back();
   std::vector<Check> checks = {
       {fmt::format("all allocators served the same {} allocations, peak {} requested",
@@ -144,7 +144,7 @@ Result<bool> show_engines(const Session& session) {
   const TrainingLoad load;
   const Result<std::vector<EngineRun>> runs = run_with_engines(load);
   if (!runs.ok()) return runs.status();
-  const std::vector<Check> checks = checks_of(*runs);
+  const std::vector<Check> checks = check_engines(*runs);
   session.console.print(fmt::format(
       "{}\n"
       "The program trains a network of {} layers for {} steps on images of varying sizes.\n"

@@ -11,7 +11,7 @@
 namespace ashlar {
 namespace {
 
-std::string default_of(const EnvironmentVariable& row) {
+std::string default_text_or_none(const EnvironmentVariable& row) {
   return std::string(row.default_text.empty() ? "none" : row.default_text);
 }
 
@@ -22,7 +22,7 @@ std::string machine_variables_text(const Environment& environment) {
   for (const EnvironmentVariable& row : environment_variables()) {
     if (row.scope != VariableScope::kSimulatedMachine) continue;
     table.add({std::string(row.name), std::string(environment.value(row.name).value_or("-")),
-               default_of(row), fmt::format("{} ({})", row.sets, row.expected)});
+               default_text_or_none(row), fmt::format("{} ({})", row.sets, row.expected)});
   }
   return table.to_text();
 }
@@ -31,7 +31,8 @@ std::string environment_help() {
   std::string text;
   for (const EnvironmentVariable& row : environment_variables()) {
     Table table(std::vector<Column>(1));
-    table.add({fmt::format("{}: {}. Default: {}.", row.sets, row.expected, default_of(row))});
+    table.add(
+        {fmt::format("{}: {}. Default: {}.", row.sets, row.expected, default_text_or_none(row))});
     table.add({std::string(row.help)});
     text += fmt::format("{}{}\n{}", text.empty() ? "" : "\n", bold(row.name), table.to_text());
   }

@@ -122,7 +122,7 @@ ExitCode print_json(LiveClient& process, const Session& session) {
   return ExitCode::kSuccess;
 }
 
-steady_clock::duration interval_of(const TopArguments& arguments) {
+steady_clock::duration update_interval(const TopArguments& arguments) {
   return std::chrono::duration_cast<steady_clock::duration>(
       std::chrono::duration<double>(arguments.interval_seconds));
 }
@@ -150,7 +150,7 @@ ExitCode print_lines(LiveClient& process, const TopArguments& arguments, const S
     append(samples, *std::move(stats));
     session.console.print(top_lines(samples));
     if (arguments.once || !session.console.has_reader()) return ExitCode::kSuccess;
-    std::this_thread::sleep_for(interval_of(arguments));
+    std::this_thread::sleep_for(update_interval(arguments));
   }
 }
 
@@ -163,7 +163,7 @@ Status watch(LiveClient& process, const TopArguments& arguments, const Session& 
   append(samples, std::move(first));
   TopPage page;
   page.pid = process.pid();
-  auto next_update = steady_clock::now() + interval_of(arguments);
+  auto next_update = steady_clock::now() + update_interval(arguments);
   while (true) {
     (*screen)->show(top_screen(samples, page, detect_terminal(session.environment)));
     switch ((*screen)->wait(next_update)) {
@@ -175,7 +175,7 @@ Status watch(LiveClient& process, const TopArguments& arguments, const Session& 
       case Screen::Event::kTimeout: break;
     }
     Result<LiveStats> stats = process.get_stats();
-    next_update = steady_clock::now() + interval_of(arguments);
+    next_update = steady_clock::now() + update_interval(arguments);
     if (stats.ok()) {
       append(samples, *std::move(stats));
       page.note.clear();

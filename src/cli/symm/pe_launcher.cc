@@ -105,8 +105,9 @@ class RendezvousFolder {
   const std::string path_;
 };
 
-std::vector<std::string> environment_of(const PeOptions& options, const Environment& environment,
-                                        const std::string& store, int rank) {
+std::vector<std::string> environment_entries(const PeOptions& options,
+                                             const Environment& environment,
+                                             const std::string& store, int rank) {
   Environment::Values values = environment.values();
   values["ASHLAR_SHMEM_RANK"] = std::to_string(rank);
   values["ASHLAR_SHMEM_SIZE"] = std::to_string(options.pe_count);
@@ -179,7 +180,8 @@ class PeLauncher {
   };
 
   Status start(int rank) {
-    std::vector<std::string> entries = environment_of(options_, environment_, folder_.path(), rank);
+    std::vector<std::string> entries =
+        environment_entries(options_, environment_, folder_.path(), rank);
     std::vector<std::string> words = options_.command;
     const std::vector<char*> variables = pointers_to(entries);
     const std::vector<char*> arguments = pointers_to(words);
