@@ -44,7 +44,8 @@ class Recording {
   const Snapshot& snapshot() const { return snapshot_; }
   // The allocator's options at the time of the recording.
   const AllocatorOptions& options() const { return options_; }
-  // Recorded settings that are unknown or malformed, as text. Empty if all were understood.
+  // The error about recorded settings that could not be applied. Empty: none. Does not mention
+  // settings with unknown names.
   const std::string& ignored_settings() const { return ignored_settings_; }
 
   // All stacks of the snapshot, numbered by content.
