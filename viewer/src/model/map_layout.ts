@@ -140,16 +140,16 @@ export function boxAt(boxes: MapBox[], x: number, y: number): MapBox | undefined
 function mappedRangeBoxes(map: AddressMap, scale: MapScale, origins: MapOrigin[]): MapBox[] {
   const boxes: MapBox[] = [];
   origins.forEach((origin, segment) => {
-    const end = map.stretch_first[segment + 1];
-    for (let stretch = map.stretch_first[segment]; stretch < end; ++stretch) {
-      let from = origin.x + map.stretch_offset[stretch] / scale.bytesPerPixel;
-      const to = from + map.stretch_bytes[stretch] / scale.bytesPerPixel;
+    const end = map.range_first[segment + 1];
+    for (let range = map.range_first[segment]; range < end; ++range) {
+      let from = origin.x + map.range_offset[range] / scale.bytesPerPixel;
+      const to = from + map.range_bytes[range] / scale.bytesPerPixel;
       while (to - from > 0.01) {
         const line = Math.floor((from + 0.01) / scale.width);
         const lineEnd = Math.min(to, (line + 1) * scale.width);
         const y = origin.y + line * (kLineHeight + kLineGap);
         boxes.push({
-          index: stretch,
+          index: range,
           left: from - line * scale.width,
           right: lineEnd - line * scale.width,
           y,

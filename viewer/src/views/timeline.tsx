@@ -109,7 +109,7 @@ export function TimelineView() {
       {!shown.value!.has_history && (
         <p class="note" data-no-history>
           This file contains no trace, only the final state. Call{" "}
-          <code>torch.cuda.memory._record_memory_history()</code> before the run to record one see.
+          <code>torch.cuda.memory._record_memory_history()</code> before the run to record one.
         </p>
       )}
       {isCoarse.value && (
