@@ -35,7 +35,7 @@ uint64_t apply_atomic_op_to(std::byte* address, const AtomicOp& op) {
 // `address` is aligned to the size of the word.
 inline uint64_t apply_atomic_op(std::byte* address, const AtomicOp& op) {
   return op.word_bytes == WordBytes::k8 ? apply_atomic_op_to<uint64_t>(address, op)
-                                  : apply_atomic_op_to<uint32_t>(address, op);
+                                        : apply_atomic_op_to<uint32_t>(address, op);
 }
 
 }  // namespace ashlar::symm
