@@ -65,9 +65,10 @@ struct AllocatorOptions {
 
   EngineKind engine = EngineKind::kPaged;
   PagedPolicy policy = PagedPolicy::kBalanced;
-  // Reproduces PyTorch's allocator exactly with kClassic, known weaknesses included: for replays
-  // and for gradual migration. The paged engine ignores it. As text, "compat:pytorch" selects the
-  // classic engine unless another is named. docs/reference/options.md lists the differences.
+  // With kClassic, reproduces PyTorch's allocator exactly, including its known weaknesses, for
+  // replays and for gradual migration; docs/reference/options.md lists what changes. The paged
+  // engine ignores this option. As text, "compat:pytorch" selects the classic engine unless another
+  // is named.
   bool pytorch_compatible = false;
 
   // Segments.

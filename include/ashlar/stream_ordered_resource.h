@@ -54,7 +54,8 @@ class ASHLAR_EXPORT StreamOrderedMemory {
   // Allocates memory that any stream may use immediately: waits for the default stream. Must not be
   // called during a capture.
   void* allocate_sync(size_t bytes, size_t alignment) const;
-  // Frees memory that work queued in the stream so far may still use. Device errors are reported by
+  // Frees memory that work queued in the stream so far may still use. If the stream's use cannot be
+  // recorded, the memory is leaked and no error is reported. Other device errors are reported by
   // the allocator's next allocate or trim. Terminates the process if the memory is not the
   // allocator's.
   void deallocate(void* memory, StreamId stream) const noexcept;

@@ -21,8 +21,8 @@ struct RequestClass {
 
 // Returns the class of the request that an alloc or oom entry records.
 RequestClass request_class_of(const TraceEntry& entry);
-// Returns whether the segment has the request's pool, stream and size pool. Ignores how much of it
-// is free.
+// Returns whether the segment has the pool, the stream and the size class (small or large) of the
+// request. Ignores how much of the segment is free.
 bool can_serve(const SnapshotSegment& segment, const RequestClass& request);
 
 struct GapCauses {

@@ -63,7 +63,8 @@ std::vector<DeviceIndex> devices_in(const Snapshot& snapshot) {
   }
   for (const SnapshotSegment& segment : snapshot.segments) devices.insert(segment.device);
   for (const SnapshotExtent& extent : snapshot.extents) devices.insert(extent.device);
-  // No reader has checked the indexes of a snapshot in memory, and traces are indexed by device.
+  // The parsers reject device indexes that are out of range, but a snapshot that was not read from
+  // a file may contain some. Drops them, because traces are indexed by device.
   devices.erase(devices.lower_bound(DeviceIndex(kMaxDevices)), devices.end());
   if (devices.empty()) devices.insert(DeviceIndex());
   return {devices.begin(), devices.end()};

@@ -73,7 +73,8 @@ void barrier_all_threads();
 template <LockRank kRank>
 class ASHLAR_CAPABILITY("mutex") BiasedMutex {
  public:
-  // Locks without bias, for callers that hold many mutexes. Revokes the bias to another thread.
+  // Locks without bias, for callers that hold many mutexes. If the mutex is biased toward another
+  // thread, revokes that bias.
   void lock_unbiased() ASHLAR_ACQUIRE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     mutex_.lock();
     ThreadRecord* me = ThreadRecord::current();

@@ -102,7 +102,8 @@ PinnedBlock* PinnedAllocator::take_cached(PinnedPool& pool, size_t bytes) {
   return block == nullptr ? nullptr : hand_out(block, bytes);
 }
 
-// When the host is full, first collects finished blocks, which often suffices and keeps the cache.
+// If host memory runs out, first collects freed blocks whose work has finished. Releases the cache
+// only if none of them fits.
 Result<PinnedBlock*> PinnedAllocator::grow(PinnedPool& pool, size_t bytes) {
   Result<PinnedMemory> memory = obtain(bytes);
   if (!memory.ok() && memory.status().is_out_of_memory()) {

@@ -22,8 +22,8 @@ inline constexpr std::string_view kSocketPrefix = "ashlar-live.";
 // Returns "ashlar-live.PID.RANDOM". kDeviceFault: getrandom(2) failed.
 Result<std::string> generate_socket_name();
 
-// Returns the socket names with this prefix in `lines`, the content of /proc/net/unix. Ignores
-// malformed lines.
+// Returns the socket names in `lines`, the content of /proc/net/unix, that begin with
+// kSocketPrefix. Ignores malformed lines.
 std::vector<std::string> socket_names_in(std::string_view lines);
 
 // A monitored process, and a connection to it. The process belongs to our user, or to any user if

@@ -16,7 +16,7 @@
 
 namespace ashlar::model {
 
-// Runs are shorter where sanitizers slow down each operation.
+// Divides the lengths of runs where invariant checks or ThreadSanitizer slow down each operation.
 #if defined(ASHLAR_INVARIANTS) || defined(__SANITIZE_THREAD__)
 constexpr size_t kScale = 20;
 #else

@@ -37,8 +37,9 @@ struct ashlar_plugin_hooks {
   uint32_t abi_version;  // ASHLAR_PLUGIN_ABI_VERSION
   uint32_t struct_size;  // sizeof(struct ashlar_plugin_hooks) when the plug-in was compiled
 
-  // Called before all other functions on the device, once for each allocator or pool source that
-  // uses the plug-in.
+  // Called once for each allocator or pool source that uses the plug-in, before any other function
+  // is called for it. May therefore be called several times for one device, also while allocations
+  // are live.
   void (*init)(int device);
   // Releases cached memory. Called when the user trims an allocator and when memory is short.
   void (*reset)(void);

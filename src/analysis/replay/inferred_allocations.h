@@ -29,8 +29,9 @@ struct InferredEvent {
 };
 
 struct InferredAllocations {
-  // The end address of the first new chunk. If no segment begins one, an address that is not above
-  // the lowest segment; arbitrary if there are no segments.
+  // The end of the address range that the driver fills with chunks from the top down: the end of
+  // the first new chunk. If no segment begins a new chunk, an address at or below the lowest
+  // segment. Arbitrary if the trace has no segments.
   uint64_t end = uint64_t{1} << 47;
   std::vector<InferredEvent> events;
 };

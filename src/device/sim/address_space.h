@@ -156,7 +156,8 @@ class AddressSpace {
   Status sync_shadow_run_locked(DeviceAddress at, size_t bytes, const Mapping& first)
       ASHLAR_REQUIRES(mutex_);
   Status too_many_mappings_error() const;
-  // Returns how many of the mappings in the range and the next mapping after it start a run.
+  // Counts the mappings that start a run, among those in the range and the first one after it,
+  // because a change in the range may join that one to a run or split it off.
   size_t count_runs_locked(AddressRange range) const ASHLAR_REQUIRES_SHARED(mutex_);
   void unmap_shadow_locked(AddressRange range) ASHLAR_REQUIRES(mutex_);
 

@@ -69,8 +69,8 @@ class Reclaimer {
   void remove_busy(std::vector<ClassicBlock*>& blocks) const;
   size_t release(const Candidate& candidate, TrimWait wait);
   size_t unmap_inside(ClassicBlock* block, AddressRange range, TrimWait wait);
-  // Waits for the stream so that no queued work uses its memory. Does nothing with
-  // TrimWait::kNever.
+  // Waits for the stream of a block that is about to be released, so that no queued work still
+  // uses the block. Does nothing with TrimWait::kNever.
   Status wait_for_stream(StreamId stream, TrimWait wait) const;
   bool release_oldest(size_t& released_bytes);
 

@@ -197,7 +197,8 @@ Status PagedEngine::validate() const {
   return reserved == held_bytes ? Status() : violation("wrong reserved bytes");
 }
 
-// Checks the counts of mappings and addresses, but not their bounds, which are not invariants.
+// Checks the number of mappings and the size of the reserved addresses against ViewTable's totals.
+// Does not check MappingRetirer's limits on them, which may be exceeded temporarily.
 Status PagedEngine::validate_usage() const {
   MappingUsage usage;
   MappingUsage retired;

@@ -46,8 +46,8 @@ class PendingBlocks {
   void make_free(PagedBlock* block) ASHLAR_REQUIRES(engine_lock);
   void make_free(const std::vector<Block*>& finished) ASHLAR_REQUIRES(engine_lock);
 
-  // Starts a new cache line: while blocks are pending, hits write it, and they read the fields of
-  // PagedEngine before this object.
+  // On a new cache line to avoid false sharing: while blocks are pending, every hit writes this
+  // counter, and every hit reads the fields of PagedEngine that precede this object.
   alignas(64) std::atomic<int> hits_before_poll_{0};
   std::atomic<bool> has_pending_{false};
   StreamMonitor& streams_;

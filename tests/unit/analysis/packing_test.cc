@@ -13,7 +13,7 @@
 namespace ashlar {
 namespace {
 
-// Returns the peak of the bytes that are live at the same time, which is a lower bound.
+// Returns the peak of live bytes, which is a lower bound on the height of any packing.
 uint64_t bound_of(const std::vector<Lifetime>& lifetimes) {
   std::map<uint32_t, uint64_t> changes;  // modulo 2^64
   for (const Lifetime& each : lifetimes) {

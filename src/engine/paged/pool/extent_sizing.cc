@@ -12,10 +12,11 @@ namespace ashlar::paged {
 namespace {
 
 // Bounds on the number of extents that all memory is divided into. With the bounds of `balanced`,
-// the recorded runs reserve 1.023 times their peak of live bytes for 1.0 % of driver time; with
-// always 160 extents, 1.027 times for 0.8 %; with always 256, 1.024 times for 1.0 %. With twice as
-// many extents, `fast` saves 0.3 % and `lean` 0.1 %, for 25 % and 31 % more driver time; with half
-// as many, they reserve 0.7 % and 0.3 % more (docs/internals/experiments/paged_engine.md).
+// the recorded runs reserve 1.023 times their peak of live bytes and spend 1.0 % of their time in
+// the driver. A fixed number of 160 extents gives 1.027 times and 0.8 %; 256 extents give 1.024
+// times and 1.0 %. Twice as many extents save `fast` 0.3 % and `lean` 0.1 % of memory, for 25 % and
+// 31 % more driver time; half as many cost 0.7 % and 0.3 % more memory
+// (docs/internals/experiments/paged_engine.md).
 struct ExtentCountBounds {
   size_t min = 0;
   size_t max = 0;

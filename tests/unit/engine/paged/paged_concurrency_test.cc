@@ -118,7 +118,7 @@ TEST_F(PagedConcurrency, WaitsForStreamDestroyedWhileItLends) {
   must(device().destroy_stream(leaving));
   machine_->release_hung_calls();
   EXPECT_TRUE(contract::eventually([&] { return !is_hanging(); }));
-  // Gives an allocation that does not wait the time to return.
+  // If the allocation wrongly did not wait, it would return during this time.
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_FALSE(has_memory);
   gate.open();
