@@ -55,11 +55,11 @@ Allocator::Allocator(Device& device, const AllocatorOptions& options) {
   unwrap(check_allocator_options(options));
   start_live_endpoint_if_configured();
   impl_ = std::make_unique<Impl>(device, options);
-  impl_->entry.emplace(*this);
+  impl_->registration.emplace(*this);
 }
 
 // Leaves the registry first, so that no observer visits an allocator that is being destroyed.
-Allocator::~Allocator() { impl_->entry.reset(); }
+Allocator::~Allocator() { impl_->registration.reset(); }
 
 Device& Allocator::device() const { return impl_->device; }
 AllocatorPools& Allocator::pools() { return impl_->pools; }

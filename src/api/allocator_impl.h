@@ -31,7 +31,7 @@ struct Allocator::Impl {
   AllocatorSharing sharing{*engine};  // destroyed before the engine whose blocks it pins
   AllocatorStatistics statistics{*engine};
   AllocatorHooks hooks{*engine};
-  std::optional<DeviceAllocatorRegistry::Entry> entry{};  // set after construction
+  std::optional<DeviceAllocatorRegistry::Registration> registration{};  // set after construction
 };
 
 // Gives the rest of src/api access to the implementation. The C API calls the engine directly on

@@ -26,14 +26,14 @@ class AllocatorRegistry {
  public:
   static AllocatorRegistry& instance();
 
-  // Registers an allocator for the lifetime of the entry. REQUIRES: the allocator is constructed,
-  // and outlives the entry.
-  class Entry {
+  // Registers an allocator for the lifetime of the object. REQUIRES: the allocator is constructed,
+  // and outlives the object.
+  class Registration {
    public:
-    explicit Entry(Kind& allocator) : number_(instance().add(allocator)) {}
-    ~Entry() { instance().remove(number_); }
-    Entry(const Entry&) = delete;
-    Entry& operator=(const Entry&) = delete;
+    explicit Registration(Kind& allocator) : number_(instance().add(allocator)) {}
+    ~Registration() { instance().remove(number_); }
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
 
    private:
     uint64_t number_;

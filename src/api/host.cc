@@ -38,7 +38,7 @@ struct HostAllocator::Impl {
   Device& device;
   SteadyClock own_clock;  // unused if the caller supplied one
   const std::unique_ptr<PinnedAllocator> pinned;
-  std::optional<HostAllocatorRegistry::Entry> entry{};  // set after construction
+  std::optional<HostAllocatorRegistry::Registration> registration{};  // set after construction
 
   // The blocks that allocate_raw returned. The mutex is never held together with a mutex of
   // `pinned`.
@@ -49,17 +49,17 @@ struct HostAllocator::Impl {
 HostAllocator::HostAllocator(Device& device, const AllocatorOptions& options)
     : impl_(std::make_unique<Impl>(device, options, nullptr)) {
   start_live_endpoint_if_configured();
-  impl_->entry.emplace(*this);
+  impl_->registration.emplace(*this);
 }
 
 HostAllocator::HostAllocator(Device& device, const AllocatorOptions& options, Clock& clock)
     : impl_(std::make_unique<Impl>(device, options, &clock)) {
   start_live_endpoint_if_configured();
-  impl_->entry.emplace(*this);
+  impl_->registration.emplace(*this);
 }
 
 // Leaves the registry first, so that no observer visits an allocator that is being destroyed.
-HostAllocator::~HostAllocator() { impl_->entry.reset(); }
+HostAllocator::~HostAllocator() { impl_->registration.reset(); }
 
 Device& HostAllocator::device() const { return impl_->device; }
 

@@ -177,7 +177,7 @@ Status LiveEndpoint::open_port(const LiveOptions& options) {
       http::Server::start(*handler_, std::move(server_settings));
   if (!server.ok()) return server.status();
   loopback_ = *std::move(server);
-  loopback_entry_.emplace(*loopback_);
+  loopback_registration_.emplace(*loopback_);
   return {};
 }
 
@@ -191,7 +191,7 @@ Status LiveEndpoint::open_socket() {
       http::Server::start(*handler_, std::move(server_settings));
   if (!server.ok()) return server.status();
   local_ = *std::move(server);
-  local_entry_.emplace(*local_);
+  local_registration_.emplace(*local_);
   return {};
 }
 

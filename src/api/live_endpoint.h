@@ -39,8 +39,8 @@ class LiveEndpoint {
   // Destroyed in reverse order: registry entries before servers, servers before the handler.
   std::unique_ptr<http::Server> loopback_{};
   std::unique_ptr<http::Server> local_{};
-  std::optional<ServerRegistry::Entry> loopback_entry_{};
-  std::optional<ServerRegistry::Entry> local_entry_{};
+  std::optional<ServerRegistry::Registration> loopback_registration_{};
+  std::optional<ServerRegistry::Registration> local_registration_{};
 };
 
 }  // namespace ashlar

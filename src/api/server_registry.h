@@ -16,13 +16,13 @@ class ServerRegistry {
  public:
   static ServerRegistry& instance();
 
-  // Registers a server for the lifetime of the entry. REQUIRES: the server outlives the entry.
-  class Entry {
+  // Registers a server for the lifetime of the object. REQUIRES: the server outlives the object.
+  class Registration {
    public:
-    explicit Entry(http::Server& server) : server_(server) { instance().add(server_); }
-    ~Entry() { instance().remove(server_); }
-    Entry(const Entry&) = delete;
-    Entry& operator=(const Entry&) = delete;
+    explicit Registration(http::Server& server) : server_(server) { instance().add(server_); }
+    ~Registration() { instance().remove(server_); }
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
 
    private:
     http::Server& server_;

@@ -100,11 +100,11 @@ void ClassicRun::allocate(const Operation& operation, StreamId stream) {
 
 // Draws an unused address for a new segment. Addresses are far enough apart for any segment.
 void ClassicRun::add_segment_address() {
-  constexpr uint64_t kFirst = uint64_t{1} << 50;
+  constexpr uint64_t kFirstAddress = uint64_t{1} << 50;
   constexpr uint64_t kSlotCount = uint64_t{1} << 18;
   uint64_t slot = random_.below(kSlotCount);
   while (!used_slots_.insert(slot).second) slot = random_.below(kSlotCount);
-  const uint64_t address = kFirst + slot * kGiB;
+  const uint64_t address = kFirstAddress + slot * kGiB;
   machine_->set_next_address(kDevice, DeviceAddress(address));
   model_.add_segment_address(address);
 }

@@ -56,10 +56,10 @@ Result<std::vector<uint64_t>> sum_over_ranks(const CollectiveContext& context,
 
 std::string Thresholds::to_string() const {
   std::string table = "all-reduce     one-shot us   two-shot us\n";
-  for (const Row& row : rows) {
-    std::string size = format_bytes(row.bytes);
+  for (const Measurement& measurement : measurements) {
+    std::string size = format_bytes(measurement.bytes);
     size.resize(std::max<size_t>(size.size(), 12), ' ');
-    table += text(size, "  ", row.one_shot_us, "  ", row.two_shot_us, "\n");
+    table += text(size, "  ", measurement.one_shot_us, "  ", measurement.two_shot_us, "\n");
   }
   return table + text("one-shot up to ", format_bytes(one_shot_bytes));
 }
@@ -74,7 +74,7 @@ Result<Thresholds> measure_thresholds(const CollectiveContext& context, const Sy
   Thresholds found;
   std::vector<uint64_t> best;
   for (size_t bytes = kMinMeasuredBytes; bytes <= most; bytes *= 2) {
-    found.rows.push_back({.bytes = bytes});
+    found.measurements.push_back({.bytes = bytes});
     const AllReduce request{.range = range, .count = static_cast<int64_t>(bytes / sizeof(float))};
     for (const Algorithm run : {one_shot_all_reduce, two_shot_all_reduce}) {
       best.push_back(std::numeric_limits<uint32_t>::max());
@@ -89,13 +89,13 @@ Result<Thresholds> measure_thresholds(const CollectiveContext& context, const Sy
   if (!sums.ok()) return sums.status();
   const double ns_sum_per_us = 1e3 * context.world_size();
   found.one_shot_bytes = 0;
-  for (size_t i = 0; i < found.rows.size(); ++i) {
-    Thresholds::Row& row = found.rows[i];
-    row.one_shot_us = static_cast<double>((*sums)[2 * i]) / ns_sum_per_us;
-    row.two_shot_us = static_cast<double>((*sums)[2 * i + 1]) / ns_sum_per_us;
+  for (size_t i = 0; i < found.measurements.size(); ++i) {
+    Thresholds::Measurement& measurement = found.measurements[i];
+    measurement.one_shot_us = static_cast<double>((*sums)[2 * i]) / ns_sum_per_us;
+    measurement.two_shot_us = static_cast<double>((*sums)[2 * i + 1]) / ns_sum_per_us;
     // The threshold is the largest size at which one-shot is not slower. Noise at smaller sizes is
     // ignored, which costs little.
-    if ((*sums)[2 * i] <= (*sums)[2 * i + 1]) found.one_shot_bytes = row.bytes;
+    if ((*sums)[2 * i] <= (*sums)[2 * i + 1]) found.one_shot_bytes = measurement.bytes;
   }
   return found;
 }

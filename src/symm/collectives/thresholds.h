@@ -16,12 +16,12 @@ struct Thresholds {
   // All-reduces up to this size use the one-shot algorithm.
   size_t one_shot_bytes = size_t{64} * 1024;
 
-  struct Row {
+  struct Measurement {
     size_t bytes = 0;
     double one_shot_us = 0;  // per all-reduce, mean over all ranks
     double two_shot_us = 0;
   };
-  std::vector<Row> rows{};  // measurements, in order of increasing size
+  std::vector<Measurement> measurements{};  // in order of increasing size
 
   std::string to_string() const;  // a table and the resulting threshold
 };

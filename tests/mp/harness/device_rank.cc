@@ -302,7 +302,7 @@ std::string check_invalid_arguments(DeviceRank& own) {
   before.offset_bytes = -4;
   CollectiveOptions elsewhere = options;
   elsewhere.out = host.data();
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
   const std::function<void()> invalid_calls[] = {
       [&] { own.handle.put_signal(1); },
       [&] { own.handle.wait_signal(0, 32); },
@@ -316,9 +316,9 @@ std::string check_invalid_arguments(DeviceRank& own) {
       [&] { own.handle.store_words(0, {.offset = -1}, stream); },
       [&] { own.handle.store_words(0, {.count = 0}, stream); },
       [&] { own.handle.store_words(0, {.offset = DeviceRank::kBytes / 4}, stream); },
-      [&] { own.handle.store_words(0, {.count = kMost / 2}, stream); },
+      [&] { own.handle.store_words(0, {.count = kInt64Max / 2}, stream); },
       [&] {
-        own.handle.store_words(0, {.memory = WordFill::Memory::kSignalPad, .offset = kMost},
+        own.handle.store_words(0, {.memory = WordFill::Memory::kSignalPad, .offset = kInt64Max},
                                stream);
       },
       [&] { own.handle.all_reduce(1 << 20, {}, options); },

@@ -28,8 +28,8 @@ struct CollectiveCheck {
   size_t begin = 0;
 
   int rank() const { return handle.rank(); }
-  int count() const { return handle.world_size(); }
-  int sum() const { return count() * (count() + 1) / 2; }
+  int world_size() const { return handle.world_size(); }
+  int sum() const { return world_size() * (world_size() + 1) / 2; }
   std::span<int32_t> words() const { return handle.view<int32_t>(rank(), 64); }
   CollectiveOptions to(void* out) const {
     return {.offset_bytes = 0, .out = out, .timeout = kTestTimeout};
@@ -79,14 +79,14 @@ std::string check_reductions(const CollectiveCheck& check) {
     return all_are(out, check.sum()) && all_are(words, check.rank() + 1);
   });
   std::ranges::fill(out, -1);
-  const int root = check.count() - 1;
+  const int root = check.world_size() - 1;
   wrong += check.run("reduce", 40, [&] {
     handle.reduce(10, root, kSumOfInt, check.to(out.data()));
     const int expected = check.rank() == root ? check.sum() : -1;
     return all_are(out, expected) && all_are(words, check.rank() + 1);
   });
   out.resize(3);
-  wrong += check.run("reduce-scatter", 12 * static_cast<size_t>(check.count()), [&] {
+  wrong += check.run("reduce-scatter", 12 * static_cast<size_t>(check.world_size()), [&] {
     handle.reduce_scatter(3, kSumOfInt, check.to(out.data()));
     return all_are(out, check.sum());
   });
@@ -116,8 +116,8 @@ std::string check_pad_words(const Handle& handle) {
 
 std::string check_data_movement(const CollectiveCheck& check) {
   const Handle& handle = check.handle;
-  const int next = (check.rank() + 1) % check.count();
-  const auto ranks = static_cast<size_t>(check.count());
+  const int next = (check.rank() + 1) % check.world_size();
+  const auto ranks = static_cast<size_t>(check.world_size());
   const int32_t mine = 70 + check.rank();
   std::vector<int32_t> out(ranks);
   std::string wrong = check.run("all-gather", 4 * ranks, [&] {
@@ -125,8 +125,8 @@ std::string check_data_movement(const CollectiveCheck& check) {
     return count_up(check.words().first(ranks), 70);
   });
   wrong += check.run("broadcast", 20, [&] {
-    handle.broadcast(20, check.count() - 1, check.to(nullptr));
-    return all_are(check.words().first(5), check.count());
+    handle.broadcast(20, check.world_size() - 1, check.to(nullptr));
+    return all_are(check.words().first(5), check.world_size());
   });
   wrong += check.run("all-to-all", 4 * ranks, [&] {
     handle.all_to_all(4, check.to(out.data()));
@@ -137,7 +137,7 @@ std::string check_data_movement(const CollectiveCheck& check) {
   std::vector<int64_t> out_splits(ranks);
   std::vector<int64_t> out_offsets(ranks);
   wrong += check.run("all-to-all-v", 4 * ranks, [&] {
-    const RowExchange rows{4, splits, int64_t{4} * check.count(), out_splits, out_offsets};
+    const RowExchange rows{4, splits, int64_t{4} * check.world_size(), out_splits, out_offsets};
     handle.all_to_all_v(rows, check.to(out.data()));
     return count_up(out, 1);
   });
@@ -151,7 +151,7 @@ std::string check_data_movement(const CollectiveCheck& check) {
   wrong += check.run("stored words", 20, [&] {
     handle.store_words(next, {.offset = 2, .count = 3, .value = static_cast<uint32_t>(mine)});
     handle.barrier(1, kTestTimeout);
-    const int before = (check.rank() + check.count() - 1) % check.count();
+    const int before = (check.rank() + check.world_size() - 1) % check.world_size();
     return all_are(check.words().subspan(2, 3), 70 + before) &&
            all_are(check.words().first(2), check.rank() + 1);
   });

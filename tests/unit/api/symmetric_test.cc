@@ -277,7 +277,7 @@ class SymmetricArgumentsTest : public ::testing::Test {
  protected:
   Rank alone_{make_memory_store(), options_of(0, 1)};
   Handle& handle_ = alone_.handle;
-  static constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  static constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
 };
 
 TEST_F(SymmetricArgumentsTest, ViewErrorsStateRangeAndValue) {
@@ -293,8 +293,9 @@ TEST_F(SymmetricArgumentsTest, ViewErrorsStateRangeAndValue) {
               HasSubstr("4100 bytes at offset 0"));
   EXPECT_THAT(invalid_argument_message([&] { handle_.view<float>(0, 1, 1024); }),
               HasSubstr("4096"));
-  EXPECT_THAT(invalid_argument_message([&] { handle_.view<float>(0, kMost); }), HasSubstr("2^63"));
-  EXPECT_THAT(invalid_argument_message([&] { handle_.view<float>(0, 1, kMost / 2); }),
+  EXPECT_THAT(invalid_argument_message([&] { handle_.view<float>(0, kInt64Max); }),
+              HasSubstr("2^63"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.view<float>(0, 1, kInt64Max / 2); }),
               HasSubstr("2^63"));
   EXPECT_EQ(handle_.view<float>(0, 1024).size(), 1024U);
   EXPECT_EQ(handle_.view<float>(0, 0, 1024).size(), 0U);
@@ -310,7 +311,7 @@ TEST_F(SymmetricArgumentsTest, SignalPadErrorsStateRangeAndValue) {
               HasSubstr("the pad has 9216 bytes"));
   EXPECT_THAT(invalid_argument_message([&] { handle_.signal_pad(0, 1, -3); }),
               HasSubstr("offset -3"));
-  EXPECT_THAT(invalid_argument_message([&] { handle_.signal_pad(0, 1, kMost); }),
+  EXPECT_THAT(invalid_argument_message([&] { handle_.signal_pad(0, 1, kInt64Max); }),
               HasSubstr("2^63"));
 }
 
@@ -319,7 +320,7 @@ TEST_F(SymmetricArgumentsTest, OneSidedAndSignalErrorsStateRangeAndValue) {
   EXPECT_THAT(invalid_argument_message([&] { handle_.put(0, bytes, 4089); }),
               HasSubstr("8 bytes at offset 4089"));
   EXPECT_THAT(invalid_argument_message([&] { handle_.put(0, bytes, -8); }), HasSubstr("offset -8"));
-  EXPECT_THAT(invalid_argument_message([&] { handle_.put(0, bytes, kMost); }),
+  EXPECT_THAT(invalid_argument_message([&] { handle_.put(0, bytes, kInt64Max); }),
               HasSubstr("8 bytes at offset 92"));
   EXPECT_THAT(invalid_argument_message([&] { handle_.put(3, bytes); }),
               HasSubstr("rank 3: expected 0 to 0"));
@@ -361,11 +362,12 @@ TEST_F(SymmetricArgumentsTest, ChecksCollectiveArgumentsFirst) {
   EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(1025); }),
               HasSubstr("4100 bytes at offset 0"));
   EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(-1); }), HasSubstr("count is -1"));
-  EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(kMost); }), HasSubstr("2^63"));
+  EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(kInt64Max); }), HasSubstr("2^63"));
   EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(1, {}, {.offset_bytes = -4}); }),
               HasSubstr("offset -4: expected 0 to 4096"));
-  EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(1, {}, {.offset_bytes = kMost}); }),
-              HasSubstr("offset 9223372036854775807"));
+  EXPECT_THAT(
+      invalid_argument_message([&] { handle_.all_reduce(1, {}, {.offset_bytes = kInt64Max}); }),
+      HasSubstr("offset 9223372036854775807"));
   EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(1, {}, {.offset_bytes = 2}); }),
               HasSubstr("not a multiple"));
   EXPECT_THAT(invalid_argument_message([&] { handle_.all_reduce(1, {}, {.out = out.data() + 1}); }),
