@@ -108,7 +108,8 @@ TEST_F(InferPoolsTest, InfersAFlushBeforeAnAllocation) {
   }
 }
 
-// A pool frees small segments first, then by stream, size and address.
+// A released pool frees its small segments before its large ones, each ordered by stream, size and
+// address. A free that breaks this order belongs to the next pool.
 TEST_F(InferPoolsTest, SeparatesConsecutivePoolsByFreeOrder) {
   add_final_segment(kFirstSegment, kCached);
   free_segment(kThirdSegment, 2 * kMiB);

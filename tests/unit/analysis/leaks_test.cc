@@ -74,7 +74,7 @@ TEST(LeaksTest, FindsAStackThatKeepsSomeOfEveryStep) {
   EXPECT_EQ(leak.group.stack, 3U);
   EXPECT_EQ(leak.live_bytes, kSteps * 1000);
   EXPECT_EQ(leak.live_count, kSteps);
-  // Four entries per step, one microsecond each: 250 bytes per entry.
+  // Each step keeps 1000 bytes and has four entries, one microsecond apart: 250 bytes per entry.
   EXPECT_NEAR(leak.bytes_per_1000_entries, 250'000, 5'000);
   ASSERT_TRUE(leak.bytes_per_second.has_value());
   EXPECT_NEAR(*leak.bytes_per_second, 250e6, 5e6);

@@ -26,7 +26,8 @@ uint64_t bound_of(const std::vector<Lifetime>& lifetimes) {
   return bound;
 }
 
-// Compares all pairs of ranges, as a reference for the checker.
+// Returns whether no two allocations that are live at the same time overlap in addresses. Compares
+// all pairs, as a reference for the checker.
 bool overlaps_nowhere(const std::vector<Lifetime>& lifetimes, const Packing& packing) {
   for (size_t i = 0; i < lifetimes.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {

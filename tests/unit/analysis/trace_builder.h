@@ -34,12 +34,12 @@ class TraceBuilder {
   TraceBuilder& alloc(uint64_t address, size_t bytes, uint64_t stream = 0) {
     return add(TraceAction::kAlloc, address, bytes, stream);
   }
-  // A free that completes immediately.
+  // Adds the two entries of a free that completes immediately.
   TraceBuilder& free(uint64_t address, size_t bytes, uint64_t stream = 0) {
     add(TraceAction::kFreeRequested, address, bytes, stream);
     return add(TraceAction::kFreeCompleted, address, bytes, stream);
   }
-  // Sets the pool of the following entries. Without it, entries have no pool.
+  // Sets the pool of the entries that are added later. Entries before the first call have no pool.
   TraceBuilder& in_pool(PoolId pool) {
     pool_ = pool;
     return *this;

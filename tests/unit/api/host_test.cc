@@ -15,7 +15,7 @@ namespace {
 class HostAllocatorTest : public PinnedTest {
  protected:
   int64_t active_count(const HostAllocator& host) { return host.stats().active_requests.current; }
-  // Host allocations of the device that were not freed.
+  // Returns the number of host allocations of the device that were not freed.
   uint64_t outstanding_count() {
     return call_count(DeviceCall::kAllocateHost) - call_count(DeviceCall::kFreeHost);
   }
@@ -254,7 +254,7 @@ TEST_F(HostAllocatorTest, ReportsDestructorErrorInNextCall) {
     {
       HostBuffer buffer = host.allocate(kPinnedBytes);
       buffer.record_stream(stream);
-      // Fails two calls, because the free also polls pending blocks, which retries the first one.
+      // Fails two calls: the one of the free, and the retry when the free polls pending blocks.
       machine_->inject({.call = DeviceCall::kRecordEvent, .count = 2});
     }
     if (by_trim) {

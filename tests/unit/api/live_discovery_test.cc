@@ -61,7 +61,8 @@ TEST(LiveDiscoveryTest, FindsProcessInAnotherPidNamespace) {
 }
 
 TEST(LiveDiscoveryTest, UnresponsiveProcessDoesNotBlockSearch) {
-  // The socket is named after this process, so that it is tried first. Its backlog is full.
+  // The socket is named after this process, so that the search tries it first. It never accepts,
+  // and the loop fills its backlog.
   const std::string name = text("ashlar-live.", ::getpid(), ".unresponsive");
   const UniqueFd unresponsive = *listen_abstract(name, LocalSocketType::kStream);
   ASSERT_EQ(::listen(unresponsive.get(), 0), 0);

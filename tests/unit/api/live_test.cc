@@ -115,9 +115,9 @@ TEST_F(LiveServerTest, ServesSnapshotOfEachAllocator) {
   Result<Snapshot> served = snapshot_in(get(live, "/snapshot"));
   ASSERT_TRUE(served.ok()) << served.status().message();
   Snapshot own = allocator.snapshot();
-  own.device_traces[0].pop_back();  // the entry of this snapshot
+  own.device_traces[0].pop_back();  // the entry that this call of snapshot() added
   EXPECT_EQ(served->segments, own.segments);
-  // Ignores times, because each snapshot refines the clock's calibration.
+  // Ignores times, because each snapshot refines the clock's calibration and so changes them.
   ASSERT_EQ(served->device_traces.size(), own.device_traces.size());
   for (Snapshot* each : {&own, &served.value()}) {
     for (TraceEntry& entry : each->device_traces[0]) entry.time_us = 0;
@@ -354,7 +354,8 @@ TEST_F(LiveConcurrencyTest, HoldsOneSnapshotAtATimeForSlowReaders) {
   const std::string request = "GET /snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n";
   ASSERT_EQ(::send(lazy.get(), request.data(), request.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(request.size()));
-  // The server has begun to send the response, which exceeds the socket buffer.
+  // Waits until the server has begun to send the response. The response exceeds the socket buffer,
+  // so the server cannot finish sending it.
   char first = 0;
   ASSERT_EQ(::recv(lazy.get(), &first, 1, MSG_WAITALL), 1);
   EXPECT_EQ(get(live, "/snapshot").code, 503);

@@ -268,7 +268,7 @@ TEST(SnapshotConcurrencyTest, TakesSnapshotWhileThreadsAllocate) {
 class SnapshotConsistencyConcurrencyTest : public SnapshotTest,
                                            public ::testing::WithParamInterface<const char*> {};
 
-// Address to requested bytes.
+// The requested bytes of each live block, keyed by address.
 using LiveBlocks = std::map<uint64_t, size_t>;
 
 LiveBlocks live_by_trace(const Snapshot& snapshot) {

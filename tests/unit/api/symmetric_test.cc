@@ -203,9 +203,9 @@ TEST(SymmetricApiConcurrency, SerializesOperationsOfThreadsOfOneRank) {
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-// One thread of rank 0 is blocked in `operation` without a timeout because rank 1 is late; returns
-// the timeout error from a second thread that calls `operation`. Repeats if the second thread
-// entered first.
+// Blocks one thread of rank 0 in `operation` without a timeout, because rank 1 is late. Returns the
+// message of the timeout error from another thread of rank 0 that calls `operation`. Repeats that
+// call if it was entered first.
 std::string timeout_while_another_thread_waits(
     const std::function<void(Rank&, Timeout)>& operation) {
   std::string message;

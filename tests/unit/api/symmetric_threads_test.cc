@@ -49,7 +49,8 @@ class SymmetricThreadsConcurrency : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricThreadsConcurrency, ::testing::Values(1, 2, 3),
                          ::testing::PrintToStringParamName());
 
-// The ranks have different addresses for the same memory.
+// The ranks map the same memory at different addresses, so their pools must place each buffer at
+// the same offset.
 TEST_P(SymmetricThreadsConcurrency, PoolsOfRanksAgreeOnPositions) {
   const int count = GetParam();
   const auto ended = on_threads(count, [&](const RankSpec& rank) {

@@ -84,7 +84,7 @@ TEST_F(TorchPluginTest, ThrowsOutOfMemoryWithReport) {
   }
 }
 
-// A stand-in library exports PyTorch's symbols and catches like PyTorch.
+// A stand-in library exports PyTorch's symbols and catches the exception as PyTorch does.
 TEST_F(TorchPluginTest, ThrowsPyTorchErrorIfPyTorchIsLoaded) {
   void* library = dlopen(TORCH_STANDIN, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
@@ -212,8 +212,8 @@ TEST_F(TorchPluginTest, ThrowsForInvalidPoolCalls) {
   EXPECT_THROW(ashlar_torch_begin_allocate_to_pool(0, kGraphPool, {}), std::exception);
 }
 
-// Like the backward pass: several threads, each with its own stream, free memory that other threads
-// allocated.
+// As in PyTorch's backward pass, several threads with their own streams free memory that other
+// threads allocated.
 TEST_F(TorchPluginTest, ConcurrencyOfThreadsOnManyStreamsLeaksNothing) {
   constexpr int kThreadCount = 4;
   std::vector<std::atomic<void*>> shared(64);

@@ -53,7 +53,7 @@ TEST(IntrusiveTreeTest, ReinsertsErasedMemberUnderAnotherKey) {
   EXPECT_EQ(Numbers::previous(&b), nullptr);
 }
 
-// Compares with std::set, searching from every value.
+// Compares the contents and the results of searches with std::set.
 TEST(IntrusiveTreeTest, StaysSortedUnderRandomOperations) {
   Random random(7);
   std::vector<Number> numbers(300);

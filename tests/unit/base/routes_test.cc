@@ -81,7 +81,8 @@ TEST(RoutesTest, RejectsInvalidCallsWithoutChange) {
   EXPECT_EQ(routes.release(kPool).message(), "pool {0, 1} was released more often than retained");
 }
 
-// Destroying a filter may run user code, so the caller must be able to do it without its lock.
+// Destroying a filter may run user code, so the caller must be able to destroy the filter after it
+// has released its lock.
 TEST(RoutesTest, ReturnsTheFilterToTheCaller) {
   Routes routes;
   const auto seen = std::make_shared<int>();

@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 struct ValidValue {
   const char* setting;
   void (*change)(AllocatorOptions& options);  // relative to the defaults
-  const char* canonical = nullptr;            // null: as written; empty: the default
+  const char* canonical = nullptr;            // null: `setting`; empty: only defaults
 };
 
 const ValidValue kValidValues[] = {

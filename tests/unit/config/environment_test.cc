@@ -185,7 +185,7 @@ TEST(EnvironmentTest, IgnoresForeignVariables) {
 
 // --- allocator options
 
-// In order of precedence.
+// The variables with allocator options, in order of precedence.
 const std::array<std::string, 4> kAllocatorVariables = {
     "ASHLAR_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
 

@@ -19,7 +19,8 @@ using cuda::kAttributeMulticast;
 using cuda::kAttributeRdmaWithVirtualMemory;
 using cuda::kAttributeVirtualMemory;
 
-// Whether two types have the same ABI: both are pointers, or they have the same size.
+// Whether two types have the same ABI: both are pointers, or both are classes or both are integers
+// or enumerations, of the same size.
 template <typename Ours, typename Theirs>
 constexpr bool has_same_abi() {
   if constexpr (std::is_pointer_v<Ours>) {
@@ -96,7 +97,7 @@ static_assert(kCaptureActive == CU_STREAM_CAPTURE_STATUS_ACTIVE);
 static_assert(kUserObjectNoDestructorSync == CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
 static_assert(kGraphUserObjectMove == CU_GRAPH_USER_OBJECT_MOVE);
 
-// CaptureMode is passed to the driver by value.
+// CaptureMode is passed to the driver without translation, so the values must be equal.
 static_assert(static_cast<int>(CaptureMode::kGlobal) == CU_STREAM_CAPTURE_MODE_GLOBAL);
 static_assert(static_cast<int>(CaptureMode::kThreadLocal) == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 static_assert(static_cast<int>(CaptureMode::kRelaxed) == CU_STREAM_CAPTURE_MODE_RELAXED);

@@ -43,7 +43,7 @@ TEST_F(CudaMulticastTest, TwoDevicesShareAMulticastObject) {
     ASSERT_TRUE(multicast(each).bind(objects[each], extent).ok());
     const Result<AddressRange> range = multicast(each).map(objects[each], kGranule);
     ASSERT_TRUE(range.ok()) << range.status().to_string();
-    // Only kernels may use multicast addresses.
+    // Only kernels may use multicast addresses, so a fill is rejected.
     EXPECT_EQ(device(each).fill(range->begin, 0, 16, kDefaultStream).kind(),
               StatusKind::kInvalidArgument);
     EXPECT_FALSE(multicast(each).release(objects[each]).ok());

@@ -44,7 +44,7 @@ class CudaTest : public ::testing::Test {
     return devices_->device(DeviceIndex(index));
   }
 
-  // Calls the driver function with that name.
+  // Calls the driver function called `name`.
   template <typename... Arguments>
   static int driver(const char* name, Arguments... arguments) {
     void* library = dlopen(ASHLAR_CUDA_STANDIN, RTLD_LAZY | RTLD_LOCAL);

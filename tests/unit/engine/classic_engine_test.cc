@@ -43,7 +43,7 @@ TEST_F(ClassicEngineTest, ReusesFreedBlockOnSameStream) {
 TEST_F(ClassicEngineTest, TakesTheBestFit) {
   start();
   cache(40 * kMiB);
-  const DeviceAddress best = cache(50 * kMiB);  // does not fit into 40
+  const DeviceAddress best = cache(50 * kMiB);  // too large for the cached 40 MiB
   Block* larger = allocate(60 * kMiB);
   free(larger);
   EXPECT_EQ(allocate(44 * kMiB)->address, best);

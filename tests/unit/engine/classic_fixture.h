@@ -20,7 +20,8 @@ class ClassicFixture : public EngineFixture<ClassicEngine> {
     engine_->add_tracker([this](const TraceEntry& entry) { trace_.push_back(entry); });
   }
 
-  // Leaves a free block of `bytes` in the cache, in its own segment.
+  // Allocates and frees a block of `bytes`, which leaves free memory in the cache. Returns its
+  // address.
   DeviceAddress cache(size_t bytes, StreamId stream = kDefaultStream) {
     Block* block = allocate(bytes, stream);
     const DeviceAddress address = block->address;

@@ -168,10 +168,10 @@ TEST_F(ExpandableTest, KeepsMemoryMappedBeforeFailure) {
   const DeviceAddress base = blocks[0]->address;
   free(blocks[0]);
   free(blocks[2]);
-  trim();           // holes at 0 and 2
+  trim();           // holes at blocks 0 and 2
   free(blocks[1]);  // free between two holes
   trace_.clear();
-  machine_->inject({.call = DeviceCall::kCreate, .nth = 2});  // only the first hole
+  machine_->inject({.call = DeviceCall::kCreate, .nth = 2});  // only the first hole is filled
   EXPECT_EQ(allocation_error(60 * kMiB).kind(), StatusKind::kDeviceFault)
       << "so that nothing is flushed";
   EXPECT_EQ(reserved_mib(), 60);

@@ -145,7 +145,7 @@ TEST_F(PoolsTest, ExpandablePoolEndsWithItsMemory) {
   options.expandable_segments = true;
   start(options);
   route(kFirst);
-  Block* first = allocate(20 * kMiB);  // grows twice, released once
+  Block* first = allocate(20 * kMiB);  // the segment grows twice and is released once
   Block* second = allocate(20 * kMiB);
   end_route(kFirst);
   free(first);

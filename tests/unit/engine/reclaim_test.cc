@@ -63,7 +63,7 @@ TEST_F(LadderTest, ReportHasCapacityLimitAndAdvice) {
   start(options, 400 * kMiB);
   Block* kept = allocate(12 * kMiB);
   Block* other = allocate(100 * kMiB);
-  Block* part = allocate(2 * kMiB);  // strands the other 18 MiB of its segment
+  Block* part = allocate(2 * kMiB);  // leaves 18 MiB of its segment unused
   const std::string message = allocation_error(120 * kMiB).message();
   for (const char* wanted : {"tried to allocate 120.00 MiB", "device 0", "400.00 MiB in total",
                              "268.00 MiB free", "limit of this process is 200.00 MiB",
@@ -166,7 +166,7 @@ TEST_F(LadderTest, KeepsSplitOversizeSegment) {
   options.max_split_bytes = 64 * kMiB;
   options.max_non_split_rounding_bytes = 20 * kMiB;
   start(options);
-  Block* kept = allocate(2 * kMiB);  // leaves 126 MiB, split and above the limit
+  Block* kept = allocate(2 * kMiB);  // leaves 126 MiB free in a split segment above the limit
   inject_out_of_memory(DeviceCall::kAllocate, 1);
   allocate(70 * kMiB);
   EXPECT_EQ(calls(DeviceCall::kFree), 0U);

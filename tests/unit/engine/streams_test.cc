@@ -148,7 +148,7 @@ TEST_F(EngineStreamsTest, RetriesFailedEventRecord) {
   machine_->inject({.call = DeviceCall::kRecordEvent});
   EXPECT_EQ(engine_->free(block).kind(), StatusKind::kDeviceFault);
   EXPECT_EQ(stats().active.all.current, 1);
-  Block* meanwhile = allocate(512);  // records the event
+  Block* meanwhile = allocate(512);  // retries to record the event of the pending free
   must(device().synchronize_stream(other));
   EXPECT_EQ(allocate(20 * kMiB)->address, address);
   free(meanwhile);

@@ -191,7 +191,7 @@ TEST(PickleMachine, RejectsInvalidUtf8) {
 TEST(PickleMachine, RejectsUnknownMemoIndexes) {
   EXPECT_THAT(value_of("h\0"s), HasSubstr("the memo has nothing at index 0"));
   EXPECT_THAT(value_of("j\xff\xff\xff\xff"), HasSubstr("the memo has nothing at index 4294967295"));
-  // Storing at 2 leaves 0 and 1 unset.
+  // Storing at index 2 of the memo leaves indexes 0 and 1 unset.
   EXPECT_THAT(value_of("Nq\x02h\x01"), HasSubstr("the memo has nothing at index 1"));
 }
 

@@ -62,14 +62,16 @@ TEST(SnapshotPickle, WritesBatchesOfAtMostAThousandItems) {
   Snapshot snapshot;
   snapshot.device_traces.resize(1);
   snapshot.device_traces[0].resize(2500);
-  // One batch for the outer list, three for the inner one, and one per entry.
+  // The entries need two full batches and a partial one. Each batch ends with the SETITEMS opcode
+  // of its last entry ("u") and its own APPENDS opcode ("e").
   const std::string bytes = written(snapshot);
   EXPECT_EQ(count_of("ue", bytes), 2u + 1u);
   EXPECT_EQ(read_pickled(bytes).device_traces[0].size(), 2500u);
 }
 
 TEST(SnapshotPickle, ReadsTablesInAnyOrder) {
-  // Host traces before device traces give the same tables.
+  // The host trace uses another stack than in the sample, so reading renumbers the tables. Reading
+  // the result again must not change them.
   Snapshot snapshot = sample_snapshot();
   snapshot.host_traces[0][0].stack = StackId(2);
   const Snapshot again = read_pickled(written(snapshot));

@@ -409,7 +409,8 @@ TEST(SnapshotSchema, RejectsExplosiveSharing) {
       HasSubstr("shared parts of the file expand"));
 }
 
-// Small files that refer to one string or entry many times must not be copied beyond the limit.
+// A small file can refer to one string or entry many times. The reader copies it for each
+// reference, and the copies must not exceed the limit.
 TEST(SnapshotSchema, ChargesForEachCopyOfASharedString) {
   const std::string long_string = string(std::string(100'000, 'x'));
   const size_t count = 1000;

@@ -46,7 +46,8 @@ TEST_F(HostStatsTest, PendingBlockIsActiveUntilWorkFinishes) {
   EXPECT_EQ(pinned().stats().pending_bytes.peak, static_cast<int64_t>(kMiB));
 }
 
-// Blocks of different sizes that are never active together: summing peaks by size would count both.
+// The two blocks have different sizes and are never active at the same time. A sum of the peaks of
+// each size would count both.
 TEST_F(HostStatsTest, PeaksAreNotSumsOverSizes) {
   free(allocate(kMiB));
   free(allocate(8 * kMiB));

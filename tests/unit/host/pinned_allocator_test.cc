@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of allocation and freeing: reuse, invalid input, limits, a full host, and locking.
+// Tests of allocation and freeing: reuse, invalid input, limits, host memory that runs out, and
+// locking.
 #include "host/pinned_allocator.h"
 
 #include <cstring>
@@ -100,7 +101,7 @@ TEST_F(PinnedAllocatorTest, DestructorReleasesLiveBlocks) {
   EXPECT_EQ(call_count(DeviceCall::kFreeHost), 2U);
 }
 
-// --- a full host
+// --- host memory that runs out
 
 TEST_F(PinnedAllocatorTest, RetriesAfterReleasingTheCache) {
   free(allocate(16 * kMiB));

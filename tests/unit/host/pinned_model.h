@@ -26,7 +26,7 @@ struct ModelBlock {
   size_t pool = 0;          // 0 is the default pool
   std::set<size_t> uses{};  // streams without a recorded event
   std::set<uint64_t> captures{};
-  std::map<size_t, int> wait_until{};  // stream to the done_count at which the block is free
+  std::map<size_t, int> wait_until{};  // by stream: the done_count from which the block is free
 };
 
 struct ModelStream {

@@ -171,7 +171,7 @@ TEST_F(PinnedStreamsTest, TrimWaitsForConcurrentCollection) {
     EXPECT_TRUE(pinned().trim().ok());
     trimmed = true;
   });
-  // Gives a trim that does not wait the chance to fail.
+  // If the trim wrongly did not wait, it would set `trimmed` during this loop.
   for (int i = 0; i < 1000 && !trimmed; ++i) std::this_thread::yield();
   machine_->release_hung_calls();
   trimming.join();
@@ -201,7 +201,7 @@ class PinnedEndTest : public PinnedTest {
       allocator_.reset();
       is_destroyed = true;
     });
-    // Gives an allocator that does not wait the chance to fail.
+    // If the destructor wrongly did not wait, it would return during this loop.
     for (int i = 0; i < 1000 && !is_destroyed; ++i) std::this_thread::yield();
     ASSERT_TRUE(machine_->resume_stream(sim::kFirst, stream).ok());
     owner.join();

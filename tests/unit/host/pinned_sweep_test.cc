@@ -23,7 +23,7 @@ struct SweepCase {
 
 class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
  protected:
-  // A machine, an allocator and its blocks. Any of its calls may fail.
+  // A machine, an allocator and its blocks. Any device call of the functions below may fail.
   struct Run {
     explicit Run(const SweepCase& sweep) : machine(sim::make_machine(sim::small_options())) {
       options.pinned = sweep.options;
@@ -177,8 +177,8 @@ TEST_P(PinnedSweepTest, SurvivesFailureOfEachCall) {
   }
 }
 
-// The destructor cannot report errors and retries once. A lost device is excluded, because nothing
-// can be returned to it.
+// The destructor retries each failed call once and cannot report errors. A lost device is excluded,
+// because nothing can be returned to it.
 class PinnedEndSweepTest : public PinnedSweepTest {};
 
 TEST_P(PinnedEndSweepTest, DestructorSurvivesFailureOfEachCall) {

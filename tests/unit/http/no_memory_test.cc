@@ -50,7 +50,7 @@ namespace {
 
 constexpr const char* kToken = "a-token-of-0123456789";
 
-// Returns the response without numbers, which differ between responses, and without a pickle.
+// Returns the response without numbers, which differ between responses; empty if it is a pickle.
 std::string shape_of(const std::string& response) {
   const std::string shape = response.find("octet-stream") < response.size() ? "" : response;
   return std::regex_replace(shape, std::regex("[0-9.]+(e-?[0-9]+)?"), "");

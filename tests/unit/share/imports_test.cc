@@ -215,7 +215,7 @@ TEST_P(ExtentImportsTest, AccessorGetsPresentAndFutureImports) {
   imports.close(std::move(after), {});
 }
 
-// Only the device can tell when the work of a destroyed stream has finished.
+// No event can be recorded on a destroyed stream, so the trim waits for the whole device.
 TEST_P(ImportsTest, TrimWaitsForDestroyedStreams) {
   Imports imports(device());
   const SharedBlock block = share_block(3 * kMiB);

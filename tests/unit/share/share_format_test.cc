@@ -200,7 +200,7 @@ TEST(ShareFormatTest, AcceptsBareAllocationHandle) {
   EXPECT_EQ(handle->offset, 0U);
 }
 
-// Any bytes either parse to a value with the same bytes or are rejected.
+// Any bytes are either rejected or parsed to a value that serializes to the same bytes.
 TEST(ShareFormatTest, ParsesOrRejectsRandomChanges) {
   const uint64_t seed = 20261115;
   Random random(seed);

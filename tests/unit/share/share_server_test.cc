@@ -289,7 +289,7 @@ TEST_P(ExtentsServerTest, UnreadResponsesDoNotBlockOthers) {
   ShareRequest request;
   request.exporter = parsed.exporter;
   request.share_id = parsed.share_id;
-  // Sends until the server closes the connection, because the responses are not read.
+  // Sends requests without reading the responses, until the server closes the connection.
   while (send_message(unread.get(), bytes_of(request), -1, milliseconds(1000)).ok()) {
   }
   EXPECT_TRUE(connect(handle).request(0).ok());

@@ -14,7 +14,7 @@
 
 namespace ashlar {
 
-// Spans three granules, or gets its own segment.
+// Large enough to span three granules, or to get its own segment.
 inline constexpr size_t kSharedBlockBytes = 50 * kMiB;
 
 enum class ShareSource : uint8_t { kPlain, kExpandable, kPaged };

@@ -10,7 +10,7 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kExtentBytes = 20 * kMiB;  // of large shareable blocks
+constexpr size_t kExtentBytes = 20 * kMiB;  // the extent size of large shareable blocks
 constexpr size_t kBlockBytes = 3 * kExtentBytes;
 
 class StitchedShareTest : public ::testing::Test {
@@ -101,7 +101,8 @@ TEST_F(StitchedShareTest, FreedBlockIsNotStitchedWhileImported) {
   EXPECT_EQ(exporter_.used_bytes(), 0U);
 }
 
-// In the view from which an extent was borrowed, its addresses are free and would fit a request.
+// The borrowed extents' addresses in their original views are free and would fit the new requests.
+// The requests must nevertheless get new memory, because the importer still uses the extents.
 TEST_F(StitchedShareTest, BorrowedExtentsAreNotReturnedWhileImported) {
   const std::vector<Buffer> others = leave_holes(6);
   Buffer buffer = allocate_stitched(3);

@@ -74,7 +74,7 @@ TEST_F(AllocationTableTest, SearchesFramesIgnoringCase) {
   EXPECT_TRUE(ids({.count = 10, .search = "outer:b.py:3"}).empty());
 }
 
-// The page shows lifetimes in time, so sorting by age uses times.
+// The page shows lifetimes as durations, so sorting by age compares times, not entries.
 TEST(AllocationTableAgeTest, UsesTimesIfTheTraceHasThem) {
   TraceBuilder trace;
   trace.alloc(1 << 20, 512).free(1 << 20, 512);                                         // 0 to 2

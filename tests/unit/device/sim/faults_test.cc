@@ -18,7 +18,7 @@ class FaultsTest : public ::testing::Test {
     machine_ = make_machine(options);
   }
   Device& device() { return machine_->device(kFirst); }
-  // Expects that `make` fails when a fault is injected into the device call.
+  // Expects that `make` fails when a fault is injected into `call`.
   void expect_fails(DeviceCall call, const std::function<Status()>& make) {
     machine_->clear_faults();
     machine_->inject({.call = call, .status = Status::device_fault("injected", 7, "boom")});

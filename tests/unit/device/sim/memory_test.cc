@@ -129,7 +129,7 @@ TEST(SimMemoryTest, RejectsTamperedHandles) {
   EXPECT_TRUE(device.import_fabric(good, 2 * kMiB).ok());
   EXPECT_EQ(device.open_allocation(good).status().kind(), StatusKind::kInvalidArgument);
   for (size_t i = 0; i < good.size(); ++i) {
-    FabricHandle bad = good;  // changes one byte; only the PID is not checked
+    FabricHandle bad = good;  // one byte is changed; only the PID is not checked
     bad[i] = static_cast<uint8_t>(bad[i] + 1);
     const Result<ExtentId> imported = device.import_fabric(bad, 2 * kMiB);
     const bool is_pid = i >= 8 && i < 12;

@@ -18,8 +18,8 @@ struct Outcome {
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
-// Four streams on two devices update shared cells, with an event between two of them. The final
-// contents depend on the order.
+// Four streams on two devices update shared cells, with an event between two of the streams. The
+// final contents of the cells depend on the order of the updates.
 Outcome run_workload(uint64_t seed) {
   Options options = small_options();
   options.seed = seed;

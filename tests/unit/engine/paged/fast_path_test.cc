@@ -169,7 +169,8 @@ TEST_F(FastPathTest, PollsBusyStreamsRarely) {
   EXPECT_EQ(stats().active.all.current, static_cast<int64_t>(kBlocks) + 1);
 }
 
-// Both sizes are smaller than an extent, so no pending free makes a whole extent idle.
+// Both sizes are smaller than an extent, so the pending free makes no whole extent idle. The
+// allocation must wait for the pending free itself.
 TEST_F(FastPathTest, FullDeviceWaitsForPendingFrees) {
   for (const size_t bytes : {512 * kKiB, 3 * kMiB / 2}) {
     start({}, 66 * kMiB);

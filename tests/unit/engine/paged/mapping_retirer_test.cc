@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that mappings and addresses stay within bounds in programs whose sizes never repeat.
+// Tests that mappings and addresses stay within bounds in programs whose sizes rarely repeat.
 #include <map>
 
 #include "base/random.h"
@@ -12,8 +12,8 @@ namespace {
 class MappingRetirerTest : public PagedFixture {
  protected:
   static constexpr PoolId kPool{0, 1};
-  // By how much the bound may be exceeded: one request exceeds it and retires mappings, and only
-  // the next request finds their events done and unmaps them.
+  // The number of mappings by which the bound may be exceeded. The request that exceeds the bound
+  // only retires mappings; the next request finds their events done and unmaps them.
   static constexpr size_t kSlack = 300;
 
   void start_with(PagedPolicy policy, size_t max_mappings = 0) {

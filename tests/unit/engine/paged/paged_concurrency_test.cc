@@ -108,7 +108,7 @@ TEST_F(PagedConcurrency, WaitsForStreamDestroyedWhileItLends) {
     has_memory = true;
   });
   ASSERT_TRUE(contract::eventually([&] { return is_hanging(); }));
-  hang_at(DeviceCall::kRecordEvent);  // the call after the wait, when both streams lend
+  hang_at(DeviceCall::kRecordEvent);  // the call after the wait; both streams lend then
   machine_->release_hung_calls();
   ASSERT_TRUE(contract::eventually(
       [&] { return calls(DeviceCall::kSynchronizeDevice) == 1 && is_hanging(); }));
@@ -125,7 +125,8 @@ TEST_F(PagedConcurrency, WaitsForStreamDestroyedWhileItLends) {
   allocator.join();
 }
 
-// The stream id may have been reused, and the new stream may be using the memory.
+// Memory of a destroyed stream is freed during the wait. A new stream with the same id may have
+// used that memory, so the engine must wait again.
 TEST_F(PagedConcurrency, SynchronizesAgainAfterUseDuringTheWait) {
   start({}, 128 * kMiB);
   const StreamId destroyed = new_stream();

@@ -42,7 +42,7 @@ class PoolPauserTest : public PagedBytesFixture {
     for (size_t i = 0; i < live.size(); ++i) fill(live[i], value_of(i));
     return live;
   }
-  // Like live_blocks, but in a few MiB, for tests that repeat it hundreds of times.
+  // Like live_blocks, but with a few MiB in total, for tests that need blocks hundreds of times.
   std::vector<Block*> few_live_blocks() {
     Block* gap = allocate(4 * kMiB);
     std::vector<Block*> live = {allocate(700), allocate(2 * kMiB, new_stream())};
@@ -354,7 +354,7 @@ TEST_F(PoolPauserTest, KeepsHostMemoryWhileCopiesRun) {
   ASSERT_EQ(new_stream().value(), before.value() + 2) << "the engine created one stream";
   reset_call_counts();
   must(machine_->pause_stream(kDevice, copy_stream));
-  // The first wait is for the block's stream.
+  // The first wait is for the block's stream. The waits for the copies fail.
   machine_->inject({.call = DeviceCall::kSynchronizeStream, .nth = 2, .count = 2});
   EXPECT_FALSE(pause_and_keep().ok());
   EXPECT_EQ(calls(DeviceCall::kAllocateHost), 1U);

@@ -30,8 +30,8 @@ TEST_F(StitcherTest, ServesLargeRequestFromHoles) {
   EXPECT_EQ(stats().stitches, 1);
 }
 
-// The charge for mapping depends on whether the stream is idle. A capturing stream must not be
-// queried, nor may a thread in a strict capture mode query any stream.
+// The engine queries whether the stream is idle, which determines the charge for mapping. It must
+// skip the query if the stream is capturing, and relax the thread's capture mode otherwise.
 TEST_F(StitcherTest, LeavesUnannouncedCapturesIntact) {
   start();
   const StreamId stream = new_stream();
@@ -88,8 +88,8 @@ TEST_F(StitcherTest, CreatesOnlyWhatIsMissing) {
   EXPECT_LE(more, static_cast<int64_t>(48 * kMiB));
 }
 
-// New extents are larger if the typical block is large, so that such blocks do not need more
-// extents.
+// New extents are larger if the typical block is large, so that large blocks do not consist of too
+// many extents.
 TEST_F(StitcherTest, LargeBlocksGetLargerExtents) {
   const auto extents_of_one_more = [&](size_t typical_bytes) {
     start({}, 16 * kGiB);
@@ -103,7 +103,7 @@ TEST_F(StitcherTest, LargeBlocksGetLargerExtents) {
 }
 
 TEST_F(StitcherTest, NewMemoryIsContiguous) {
-  start();  // its first view has addresses for a quarter of the memory
+  start();  // the engine's first view has addresses for a quarter of the memory
   std::vector<Block*> blocks;
   for (const size_t mib : {6, 40, 10, 24, 2, 18}) blocks.push_back(allocate(mib * kMiB));
   for (Block* block : blocks) free(block);
@@ -133,7 +133,7 @@ TEST_F(StitcherTest, ReturnsDisplacedExtentsToTheirOrigin) {
   Block* before = allocate(8 * kMiB);
   const DeviceAddress origin = before->address;
   free(before);
-  Block* large = allocate(64 * kMiB);  // all idle memory
+  Block* large = allocate(64 * kMiB);  // stitched from all idle memory
   const DeviceAddress stitched_at = large->address;
   free(large);
   reset_call_counts();

@@ -91,7 +91,7 @@ TEST_F(TrimmerTest, NeverRemapPoolStaysWhileABlockLives) {
 TEST_F(TrimmerTest, ReleasesExtentsWithFewMappingsFirst) {
   start();
   std::vector<Block*> left = leave_holes(8 * kMiB, 16);
-  free(allocate(48 * kMiB));  // stitched from the holes: each has two mappings
+  free(allocate(48 * kMiB));  // stitched from the holes: its extents have two mappings each
   free(allocate(8 * kMiB));
   const size_t before = used_bytes();
   Block* plain = allocate(200 * kMiB);

@@ -147,7 +147,8 @@ TEST(ChannelConcurrency, ReceiveReturnsTheReasonOfAClosingPeer) {
   }
 }
 
-// Sending to a peer that has failed reports the peer's reason, not its death.
+// Sending to a peer that has failed returns the reason that the peer sent, not the broken
+// connection.
 TEST(ChannelConcurrency, SendReturnsTheReasonOfAClosingPeer) {
   for (int attempt = 0; attempt < 200; ++attempt) {
     TwoRanks ranks = TwoRanks::connected();

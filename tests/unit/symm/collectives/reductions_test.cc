@@ -232,7 +232,7 @@ TEST(AllReduceConcurrency, MismatchedCallsFailOnAllRanks) {
   testing::run_as_threads(3, [&](int rank) {
     std::vector<std::byte> out(64);
     AllReduce request{.range = world.range(), .count = rank == 2 ? 8 : 16, .out = out.data()};
-    // The two calls have different numbers of barriers.
+    // The algorithm of rank 2 has a different number of barriers than that of the other ranks.
     const Algorithm algorithm = kAlgorithms[rank == 2 ? 0 : 1];
     const Status wrong = algorithm(world.context(rank), request, test_limits());
     EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);

@@ -58,7 +58,8 @@ TEST(MemberList, RejectsShortStoreResponses) {
   EXPECT_THAT(bad.message(), HasSubstr("returned 0 values for 1 keys"));
 }
 
-// The response with the join records is complete, the response with the confirmations is too short.
+// The response with the join records is complete, but the response with the confirmations is too
+// short.
 TEST(MemberList, RejectsShortStoreResponsesWhileConfirming) {
   UserStore store;
   int read_count = 0;
@@ -113,8 +114,8 @@ Status try_to_join(Store& store, int rank, milliseconds time) {
       .status();
 }
 
-// Rank 2 published its record and died. When the last of the other ranks times out, the first one
-// has already withdrawn its record.
+// Rank 2 published its record and died. Rank 0 times out first and withdraws its record. Rank 1
+// times out later and must also report rank 2, not rank 0.
 TEST(MemberListConcurrency, AllRanksNameTheSameMissingRank) {
   const std::shared_ptr<Store> store = make_memory_store();
   ASSERT_TRUE(store->set("p/join/2", to_bytes(record_of(2, 3)), kNoExpiry, long_deadline()).ok());

@@ -121,7 +121,7 @@ class LeaveConcurrency : public ::testing::TestWithParam<StoreKind> {
     on_ranks({0, 1, 2}, body);
   }
 
-  // Rank 1, which runs in a process, sends the signal to itself. No rank may leave keys.
+  // Rank 1 runs in its own process and sends the signal to itself. No rank may leave keys.
   void expect_no_keys_after_signal(int signal) {
     ChildProcess rank_1([&](int) {
       on_rank(1, [&](std::unique_ptr<Communicator>, Store&, std::byte*) { ::raise(signal); });

@@ -60,7 +60,8 @@ class ExploredMemory {
   void wake_all(const uint32_t* word);
 
  private:
-  // A rank's own barrier count is not read by other ranks, so accesses to it are not interleaved.
+  // Whether only this rank accesses the word, so that accesses are not interleaved. True of the
+  // rank's own barrier count, the only 64-bit word that is accessed with relaxed order.
   static bool is_own(const uint64_t*, std::memory_order order) {
     return order == std::memory_order_relaxed;
   }
@@ -72,7 +73,8 @@ class ExploredMemory {
   }
   void yield_to_scheduler();
   void add_to_history(uint64_t value);
-  // Marks the end of the current wait. Wait loops call `add` to decrement the sleeper count.
+  // Marks the end of the current wait. Called by `add`, because a wait loop that ends uses `add` to
+  // decrement the sleeper count.
   void end_wait();
 
   Explorer& explorer_;
@@ -82,7 +84,7 @@ class ExploredMemory {
 class Explorer {
  public:
   struct Trial {
-    // The words that are part of the state.
+    // Returns the contents of shared memory, which are part of the state.
     std::function<std::string()> contents;
     // The program of each rank. Must not own resources, because a trial may be abandoned.
     std::function<void(int rank, ExploredMemory& memory)> body;
@@ -102,7 +104,7 @@ class Explorer {
   struct Fiber {
     ucontext_t context{};
     std::unique_ptr<char[]> stack;
-    uint64_t history = 0;      // hash of the values it has read
+    uint64_t history = 0;      // hash of what the rank has read
     uint64_t first_sleep = 0;  // history at the first sleep of the current wait, or 0
     const uint32_t* asleep_on = nullptr;
     bool is_done = false;

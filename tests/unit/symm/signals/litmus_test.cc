@@ -25,7 +25,8 @@ constexpr int kUsualTurns = 100'000;
 constexpr int kUsualTurns = 10'000'000;
 #endif
 
-// The signals in a batch. Without batches, two ranks that share a core would hardly make progress.
+// The number of signals in a batch. Without batches, two ranks that share a core would hardly make
+// progress.
 constexpr int kBatch = 1000;
 
 // Returns the number of turns, a multiple of kBatch, at most 2'000'000'000.

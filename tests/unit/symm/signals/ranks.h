@@ -48,8 +48,8 @@ class RankPads {
   RankMemory memory_;
 };
 
-// Runs `body` once per rank and returns when all have finished. A process that takes longer
-// than a minute or has failed assertions fails the test.
+// Runs `body` once per rank, on threads or in forked processes, and returns when all have finished.
+// A process that takes longer than a minute or has failed assertions fails the test.
 void run_as_threads(int world_size, const std::function<void(int rank)>& body);
 void run_as_processes(int world_size, const std::function<void(int rank)>& body);
 

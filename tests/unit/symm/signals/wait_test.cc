@@ -126,7 +126,7 @@ TEST(Wait, WakesSleepersInOtherProcesses) {
       SharedWords::yield();
     }
     // The other process probably sleeps by now. If it sleeps later, the kernel sees the changed
-    // word.
+    // word and does not let it sleep.
     ::usleep(20'000);
     SharedWords::store(&words->value, 1u, std::memory_order_seq_cst);
     CountingMemory waker;

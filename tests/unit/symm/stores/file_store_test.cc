@@ -147,7 +147,8 @@ TEST_F(FileStoreTest, ReportsWhyADirectoryCannotBeUsed) {
   EXPECT_FALSE(try_open_file_store(folder_.path() + "/no/such").ok());
 }
 
-// A child that is forked while another thread holds the lock inherits a copy of its descriptor.
+// A child that is forked while another thread holds the lock inherits the descriptor of the lock
+// file, but must not keep the lock.
 TEST_F(FileStoreTest, ForkedChildrenDoNotHoldTheLock) {
   std::atomic<bool> is_over{false};
   std::thread writing([&] {

@@ -109,7 +109,8 @@ TEST_F(ArenaTest, MergesFreedPiecesForLargerRequest) {
   EXPECT_EQ(sizes(view), std::vector{8 * kMiB});
 }
 
-// Small sizes are few, so the next request is likely to fit a freed block.
+// Small blocks have few sizes, so a freed block is likely to fit a later request. It is therefore
+// merged only if no other free block serves a request.
 TEST_F(ArenaTest, MergesSmallBlocksOnlyIfNothingElseIsFree) {
   View& view = add_view({64 * kKiB}, true);
   PagedBlock* kept = take(16 * kKiB);

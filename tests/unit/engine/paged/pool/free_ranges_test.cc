@@ -67,7 +67,7 @@ TEST_F(FreeRangesTest, NotLargerVisitsFewOfTheFirstList) {
   const auto is_found_behind = [this](int too_small) {
     ranges_ = {};
     PagedBlock* hidden = insert(kMiB + kMiB / 32);
-    for (int i = 0; i < too_small; ++i) insert(kMiB + 512);  // in front of it in the same list
+    for (int i = 0; i < too_small; ++i) insert(kMiB + 512);  // in front of `hidden` in its list
     PagedBlock* larger = insert(2 * kMiB);
     insert(3 * kMiB);
     std::vector<PagedBlock*> found;

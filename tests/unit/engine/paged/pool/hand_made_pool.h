@@ -24,7 +24,7 @@ class HandMadePool {
     arena = std::make_unique<Arena>(pool, stream, pool.arenas.size(), addresses_);
     return *arena;
   }
-  // Sizes must be multiples of the granule.
+  // Adds a view with attached, free extents of these sizes, which are multiples of the granule.
   View& add_view(Arena& arena, const std::vector<size_t>& extent_sizes, bool is_small = false) {
     View& view = pool.add_view();
     view.reserved = {DeviceAddress(view.id * kGiB), kGiB};
@@ -48,14 +48,14 @@ class HandMadePool {
     extent.is_small = is_small;
     return extent;
   }
-  // Appends a slot for the extent without attaching it.
+  // Appends a slot for the extent to the view without attaching the extent.
   void map(Extent& extent, View& view) {
     extent.mappings.push_back({&view, view.slots.size()});
     if (extent.origin.view == nullptr) extent.origin = extent.mappings.back();
     view.add_slot({view.mapped_bytes, extent.bytes, &extent});
     view.repack(view.slots.size() - 1);
   }
-  // Takes a block out of the arena's free ranges.
+  // Takes a block out of the arena's free ranges and marks it as allocated.
   static PagedBlock* allocate(Arena& arena, size_t bytes) {
     constexpr double kAnyWaste = 1e9;
     PagedBlock* block = arena.take(bytes, kAnyWaste);

@@ -101,7 +101,8 @@ TEST(QuickListsTest, LargeBlockServesNoSmallRequest) {
   EXPECT_EQ(quick.head_for(kMiB - 96 * kKiB), nullptr);
 }
 
-// A block of such a size would be smaller than some of the requests that its list serves.
+// A block whose size lies between two classes would be smaller than some of the requests that its
+// list serves, so it is rejected.
 TEST(QuickListsTest, RejectsBlockOfUnusualSize) {
   QuickLists quick;
   PagedBlock odd = block_of(16 * kKiB + 512);
@@ -113,7 +114,8 @@ TEST(QuickListsTest, RejectsBlockOfUnusualSize) {
   EXPECT_EQ(quick.head_for(17 * kKiB), &even);
 }
 
-// The fast path searches the lists before it checks the size of the request.
+// The fast path searches the lists before it checks the size of the request, so a search must
+// accept any size.
 TEST(QuickListsTest, ImpossibleSizesFindNothing) {
   QuickLists quick;
   std::vector<PagedBlock> blocks;

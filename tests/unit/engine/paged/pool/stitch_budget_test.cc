@@ -119,7 +119,7 @@ TEST(StitchBudgetTest, GrantsDriverCreditForLargeSavings) {
   EXPECT_TRUE(budget.can_spend(kNormal, 0.2, 420 * kNsPerMs));
 }
 
-// Programs whose sizes never repeat.
+// Programs whose sizes rarely repeat.
 class BudgetedProgramTest : public PagedFixture {
  protected:
   void start_with_clock() {
@@ -130,8 +130,8 @@ class BudgetedProgramTest : public PagedFixture {
     clock_.advance_ns(step_ns / 240);
     return allocate(bytes);
   }
-  // A training step: activations are kept until the backward pass, where they are freed beside a
-  // few temporaries. No two steps have the same sizes.
+  // A training step: activations are kept until the backward pass, which frees them one by one and
+  // allocates two temporaries for each. Steps rarely have the same sizes.
   void train_step(int64_t step_ns = 0) {
     const size_t length = 100 + random_.below(1400);
     std::vector<Block*> kept;
@@ -151,7 +151,7 @@ class BudgetedProgramTest : public PagedFixture {
       free(another);
     }
   }
-  // Allocates and frees blocks of a few hundred MiB in total, in sizes that rarely repeat.
+  // Replaces random ones of 100 blocks of 1 to 16 MiB, whose sizes rarely repeat.
   void churn(int64_t step_ns) {
     std::vector<Block*> live(100, nullptr);
     for (int i = 0; i < 20'000; ++i) {
@@ -170,7 +170,7 @@ class BudgetedProgramTest : public PagedFixture {
 #if defined(ASHLAR_INVARIANTS) || defined(__SANITIZE_THREAD__)
   static constexpr int kSteps = 20;
 #else
-  static constexpr int kSteps = 1500;  // more than the first planning budget
+  static constexpr int kSteps = 1500;  // enough to use up the initial planning budget
 #endif
   ManualClock clock_;
   Random random_{1};

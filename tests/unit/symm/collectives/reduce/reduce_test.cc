@@ -193,7 +193,7 @@ struct Case {
   Reduction reduction;
   size_t source_count = 0;
   size_t count = 0;
-  size_t shift = 0;          // elements by which kernels miss the alignment of vectors
+  size_t shift = 0;          // offset of the buffers from vector alignment, in elements
   bool is_in_place = false;  // `out` is one of the sources
 };
 

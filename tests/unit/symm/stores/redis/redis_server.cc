@@ -63,7 +63,7 @@ void RedisServer::start() {
   pid_ = ::fork();
   EXPECT_GE(pid_, 0);
   if (pid_ != 0) return;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // also if the test is killed
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // if the test is killed, the server is, too
   if (!options_.network.empty()) {
     const int space = ::open(options_.network.c_str(), O_RDONLY | O_CLOEXEC);
     if (::setns(space, CLONE_NEWNET) != 0) ::_exit(126);

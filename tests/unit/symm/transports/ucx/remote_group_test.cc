@@ -15,7 +15,7 @@ namespace {
 
 struct Machines {
   int world_size = 2;
-  int count = 2;  // rank r is on machine r % count
+  int count = 2;  // of machines; rank r is on machine r % count
   bool has_transport = true;
   std::vector<int> sizes{};  // overrides `count`: numbers of consecutive ranks per machine
 
@@ -181,7 +181,7 @@ TEST(RemoteGroupConcurrency, SecondSignalWaitsForFirst) {
       const std::string full = error_message([&] { handle.put_signal(1, 4, milliseconds(50)); });
       if (full.find("to signal rank 1 on channel 4") == std::string::npos) return full;
       handle.barrier(0, kTestTimeout);
-      handle.put_signal(1, 4, kTestTimeout);  // completes after the first is received
+      handle.put_signal(1, 4, kTestTimeout);  // completes after the first signal is received
       handle.barrier(0, kTestTimeout);
       return {};
     }

@@ -253,7 +253,8 @@ TEST_F(KernelsTest, OutOfPlaceTwoShotRestoresItsInput) {
   EXPECT_EQ(own(1).words[0], 1);
 }
 
-// Of ten words, two packs go through the switch. The other words are read from each rank's memory.
+// The switch reduces the first eight of ten words (two packs). The other two words are read from
+// each rank's memory.
 TEST_F(KernelsTest, OutOfPlaceMultimemSumStoresLocally) {
   auto* const multicast = reinterpret_cast<std::byte*>(kMulticast);
   for (int rank = 0; rank < kRanks; ++rank) {
