@@ -167,7 +167,7 @@ TEST_F(LiveServerTest, ForkedChildIgnoresVisitsInParent) {
   }));
 }
 
-// Kills this process if it hangs.
+// Ends this process after 30 s, in case it hangs.
 void abort_if_hanging() { ::alarm(30); }
 
 TEST_F(LiveServerTest, ForkedChildIgnoresLocksHeldInParent) {

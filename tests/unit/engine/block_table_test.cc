@@ -76,7 +76,8 @@ TEST(BlockTable, AgreesWithStdMap) {
   }
 }
 
-// The threads' addresses share cache lines, and the table grows concurrently.
+// The addresses of the threads alternate, so their entries can share cache lines. The table grows
+// while all threads use it.
 TEST(BlockTable, SupportsConcurrentInsertFindAndRemove) {
   BlockTable table;
   std::atomic<int> wrong{0};

@@ -173,7 +173,8 @@ TEST_F(ClassicHooksTest, SourceMayCallTheEngineWhenDestroyed) {
   EXPECT_FALSE(engine_->pool_use_count(kUserPool).ok());
 }
 
-// A source with memory for one segment. During its second call, another thread frees that segment.
+// A source with memory for one segment. While it refuses a request for the second time, a callback
+// frees that segment, as another thread could.
 class ConcurrentlyFreedSource final : public SegmentSource {
  public:
   explicit ConcurrentlyFreedSource(std::function<void()> on_second_call)

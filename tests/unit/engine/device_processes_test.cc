@@ -71,7 +71,8 @@ TEST_F(DeviceProcessesTest, AddsNothingWithoutProcessList) {
   EXPECT_EQ(describe_device_processes(device_, 0), "");
 }
 
-// In a container, the listed PIDs may be those of the host, so any of them may be this process.
+// In a container, the listed PIDs may be those of the host, so any of them may be this process
+// and none can be reported as another process.
 TEST_F(DeviceProcessesTest, AddsNothingWhenOwnPidIsUnknown) {
   device_.list = std::vector{other(1, kGiB), other(2, kGiB)};
   EXPECT_EQ(describe_device_processes(device_, 0), "");

@@ -99,11 +99,11 @@ TEST_F(ExpandableTest, PrefersBlocksThatCannotGrow) {
   Block* fixed = allocate(30 * kMiB);
   Block* divider = allocate(10 * kMiB);
   const DeviceAddress inside = fixed->address;
-  free(fixed);                        // 30 MiB between others
+  free(fixed);                        // 30 MiB in front of `divider`
   Block* tail = allocate(20 * kMiB);  // taken from the 30 MiB
   EXPECT_EQ(tail->address, inside);
   free(tail);
-  Block* end = allocate(36 * kMiB);  // maps two granules and leaves 4 MiB to grow
+  Block* end = allocate(36 * kMiB);  // maps two granules and leaves 4 MiB free at the end
   Block* taken = allocate(4 * kMiB);
   EXPECT_EQ(taken->address, inside) << "although 4 MiB at the tail would fit better";
   free(divider);

@@ -163,7 +163,7 @@ TEST_F(HooksTest, TrackerMayAddTracker) {
 }
 
 TEST_F(HooksTest, ConcurrentNotifyDeliversInTurn) {
-  listen();  // unguarded: concurrent notification would be a race that ThreadSanitizer reports
+  listen();  // `delivered_` is unguarded, so ThreadSanitizer reports concurrent deliveries
   constexpr size_t kThreads = 4;
   constexpr size_t kEach = 500;
   std::vector<std::thread> threads;

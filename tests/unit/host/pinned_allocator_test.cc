@@ -128,7 +128,8 @@ TEST_F(PinnedAllocatorTest, OutOfMemoryMessageHasNumbers) {
   EXPECT_NE(allocate(kMiB), block) << "the next call succeeds";
 }
 
-// Runs a hook when the time is read. The allocator reads it right before it calls the device.
+// Runs a hook when the time is read. The allocator reads the time right before it calls the
+// device.
 class ClockWithHook final : public Clock {
  public:
   int64_t now_ns() override {

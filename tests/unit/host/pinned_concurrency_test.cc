@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Eight threads use one allocator and shared streams and free each other's blocks. Device work
-// writes to the blocks, so a block reused too early is a race for ThreadSanitizer and a wrong byte
-// for this test.
+// writes to the blocks, so a block that is reused too early is a race for ThreadSanitizer. A block
+// that two threads have at the same time has a wrong byte.
 #include <thread>
 
 #include "base/random.h"

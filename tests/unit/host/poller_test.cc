@@ -29,7 +29,7 @@ class SteppedClock final : public Clock {
     now_ns_ += duration_ns;
   }
 
-  // Waits until a thread sleeps for the `count`-th time, and returns the duration.
+  // Waits until `count` sleeps have begun. Returns the duration of the latest one.
   int64_t await_sleep(int count) {
     MutexLock lock(mutex_);
     while (sleep_count_ < count) lock.wait(changed_);

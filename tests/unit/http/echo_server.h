@@ -18,7 +18,8 @@ namespace ashlar::http {
 
 inline constexpr const char* kToken = "0123456789abcdef";
 
-// A handler that responds with the request and the length of its body.
+// A handler that responds with the path and query of a request, or with the length of its body if
+// it has one.
 class Echo final : public Handler {
  public:
   Response handle(const Request& request) override {

@@ -12,7 +12,7 @@ namespace {
 
 using HttpForkTest = ServerTest;
 
-// Ends this process if it hangs.
+// Ends this process after 30 s, in case it hangs.
 void abort_if_hanging() { ::alarm(30); }
 
 TEST_F(HttpForkTest, ChildDestructorDoesNotStopParentServer) {

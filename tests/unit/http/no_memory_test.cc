@@ -23,7 +23,7 @@ namespace {
 // The number of allocations that succeed before one fails; negative: none fails. Sequentially
 // consistent, because it is set before a request is sent and read after the response.
 std::atomic<int64_t> allocations_before_failure{-1};
-// Threads of the test itself are exempt.
+// Whether allocations of this thread never fail. Set in the test's own threads.
 thread_local bool is_exempt = false;
 
 void* allocate_or_fail(size_t bytes) noexcept {

@@ -117,7 +117,7 @@ TEST_F(HttpServerTest, RespondsWithoutReadingTheBody) {
 }
 
 TEST_F(HttpServerTest, TimesOutIncompleteRequests) {
-  start({.timeout = milliseconds(500)});  // the client must send before it expires
+  start({.timeout = milliseconds(500)});  // the client must send before the timeout
   SocketClient client(server_->port());
   client.send("GET / HT");
   EXPECT_EQ(code_of(client.read_all()), 408);

@@ -128,7 +128,7 @@ TEST_F(HistoryTest, TimesAreUnixTimesInOrder) {
   for (uint64_t i = 0; i < 1000; ++i) history_.record(make_entry(i));
   const std::vector<TraceEntry> entries = trace();
   const int64_t after = unix_us();
-  int64_t last = before - 1000;  // allowed difference of the two clocks
+  int64_t last = before - 1000;  // the two clocks may differ by 1000 us
   for (const TraceEntry& entry : entries) {
     EXPECT_GE(entry.time_us, last);
     last = entry.time_us;

@@ -55,8 +55,8 @@ class Side {
   std::unique_ptr<Allocator> allocator;
 };
 
-// Returns the importer's engine: the same as the exporter's, without options that only exporters
-// need.
+// Returns the source for the importer's allocator: the exporter's engine without the options that
+// only exporters need.
 inline ShareSource importing(ShareSource exporter) {
   return exporter == ShareSource::kPaged ? ShareSource::kPaged : ShareSource::kPlain;
 }

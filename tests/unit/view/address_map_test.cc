@@ -155,8 +155,8 @@ TEST(AddressMapTest, TilesSegmentsOnRandomRuns) {
         }
         ASSERT_EQ(offset, segment.range.bytes);
       }
-      // If several allocations have the same address, the map shows one with an alloc entry, or
-      // else the first.
+      // If several allocations have the same address, the map shows the first one with an alloc
+      // entry, or else the first one.
       std::map<uint64_t, uint32_t> wanted;
       for (const bool from_before : {false, true}) {
         for (const uint32_t id : present_at(document.allocations(), moment)) {

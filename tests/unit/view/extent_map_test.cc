@@ -28,8 +28,9 @@ SnapshotExtent extent_of(uint64_t id, std::vector<SnapshotMapping> mappings) {
   return extent;
 }
 
-// Returns a snapshot with two views. Extent 1 stays in the first view. Extent 2 is mapped after it
-// and moves to the second view. Extent 3 is idle at the end. The last entry is the snapshot.
+// Returns a snapshot with two views. Extent 1 stays in the first view. Extent 2 is mapped behind
+// extent 1 and moves to the second view. Extent 3 is idle at the end. The last entry is the one of
+// the snapshot.
 Snapshot moving_snapshot() {
   TraceBuilder trace;
   trace.add(TraceAction::kSegmentMap, kExtentAddress, 2 * kMiB)

@@ -19,7 +19,8 @@ constexpr uint64_t kEnd = uint64_t{1} << 40;
 
 // A sequence of allocations and frees, measured on an H200 with driver 580 after filling the holes
 // that the context left. `steps` has the MiB of each allocation, or -n for a free of the n-th
-// allocation. `mib_below` has the distance of each allocation from the end of the first chunk.
+// allocation. `mib_below` has the distance in MiB of each allocation from the end of the first
+// chunk.
 struct MeasuredSequence {
   const char* name;
   std::vector<int> steps;

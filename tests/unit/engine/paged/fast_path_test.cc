@@ -112,7 +112,8 @@ TEST_F(FastPathTest, OneThreadServesManyStreams) {
   }
 }
 
-// The headroom up to the peaks is redistributed between small and large blocks.
+// The headroom up to the peaks is redistributed between small and large blocks, so both stay on the
+// fast path.
 TEST_F(FastPathTest, FastHitWhileSmallAndLargeAlternate) {
   if (!bias::is_supported()) GTEST_SKIP() << "NOT TESTED: biased locks are not available";
   start();

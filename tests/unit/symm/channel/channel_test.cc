@@ -164,7 +164,7 @@ TEST(ChannelConcurrency, SendReturnsTheReasonOfAClosingPeer) {
 TEST(ChannelConcurrency, CloseAllReachesConnectionsNotYetAccepted) {
   TwoRanks ranks;
   ranks.connect(1);
-  // Repeated, because the connection may not have reached rank 0 yet.
+  // Repeats close_all, because the connection may not have reached rank 0 yet.
   ASSERT_TRUE(eventually([&] {
     ranks.connections(0).close_all(Status::timeout("rank 0 of group test lost the store"));
     return ranks.failure(1).has_happened();
@@ -172,8 +172,8 @@ TEST(ChannelConcurrency, CloseAllReachesConnectionsNotYetAccepted) {
   EXPECT_EQ(ranks.failure(1).reason().message(), "rank 0 of group test lost the store");
 }
 
-// If one of three ranks does not connect, the connection to the second stays open, so that the
-// reason can be sent.
+// If one of three ranks does not connect, the connection between the other two stays open, so that
+// the reason of a failure can be sent.
 TEST(ChannelConcurrency, KeepsOtherConnectionsOpenAfterAConnectTimeout) {
   const TwoRanks ranks;
   const auto failures = std::array{std::make_shared<Failure>(), std::make_shared<Failure>()};

@@ -44,7 +44,7 @@ TEST(CpuSet, OfThreadMatchesTheAffinityMask) {
   }).join();
 }
 
-// Binds the thread to one core, as launchers do.
+// Binds the calling thread to one core, as launchers do with processes.
 void bind_to(size_t core) {
   cpu_set_t one;
   CPU_ZERO(&one);

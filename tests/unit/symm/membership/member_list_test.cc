@@ -103,9 +103,9 @@ TEST(MemberList, StaleRecordDoesNotCountAsJoined) {
   EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
   EXPECT_THAT(timeout_status.message(), HasSubstr("rank 1 of group test did not join"));
   const std::string own[] = {"p/join/0"};
-  EXPECT_FALSE((*store->try_get(own, long_deadline()))[0]);  // it erases its own record
+  EXPECT_FALSE((*store->try_get(own, long_deadline()))[0]);  // rank 0 erases its own record
   const std::string old[] = {"p/join/1"};
-  EXPECT_FALSE((*store->try_get(old, long_deadline()))[0]);  // and the stale one
+  EXPECT_FALSE((*store->try_get(old, long_deadline()))[0]);  // and the stale record of rank 1
 }
 
 // Lets a rank join a group of three. Returns its timeout error.

@@ -105,10 +105,10 @@ TEST(Interleavings, PutAndWaitDeliverEverySignalOnce) {
       if (rank == 0) {
         shared.written[0] = i;
         shared.is_broken |= fill_slot(memory, shared.slot(1, 0), limits) != WaitResult::kDone;
-        // The slot has at most one signal that has not been received.
+        // The slot holds one signal at a time, so rank 1 has counted the previous signals.
         shared.is_broken |= shared.written[1] < i - 1;
       } else {
-        // Counts the signal before it receives it, so that the sender never reads too low a count.
+        // Rank 1 counts a signal before receiving it, so that rank 0 never reads too low a count.
         shared.written[1] = i;
         shared.is_broken |= drain_slot(memory, shared.slot(1, 0), limits) != WaitResult::kDone;
         shared.is_broken |= shared.written[0] < i;

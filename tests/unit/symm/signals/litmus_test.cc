@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Litmus tests of memory order on this CPU: message passing and store buffering through the signal
-// primitives. Ten million iterations, or ASHLAR_LITMUS_TURNS.
+// primitives. Ten million iterations (100,000 under sanitizers), or ASHLAR_LITMUS_TURNS.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -90,9 +90,9 @@ TEST(LitmusConcurrency, MessagePassingByCounters) {
   });
 }
 
-// Each side writes one word and reads the other's: at least one must see the other's write.
-// Sleeping depends on this. The words are on separate cache lines, so that the CPU can delay the
-// stores.
+// Each rank writes one word and reads the other rank's word. At least one rank must see the other's
+// write; otherwise a rank could sleep forever. The words are on separate cache lines, so that the
+// CPU can delay the stores.
 TEST(LitmusConcurrency, StoreBufferingIsSequentiallyConsistent) {
   struct alignas(64) Line {
     uint32_t value = 0;

@@ -19,7 +19,8 @@ class UserStore final : public Store {
  public:
   using Responses = std::vector<std::optional<std::string>>;
 
-  // Hooks; empty functions have no effect.
+  // Hooks; an empty function has no effect. try_get() calls `before_read` first and lets
+  // `change_responses` modify its result.
   std::function<void(Store&)> before_read{};
   std::function<void(Responses&)> change_responses{};
   std::function<bool(std::string_view)> rejects_key{};  // whether set() and add() of the key fail

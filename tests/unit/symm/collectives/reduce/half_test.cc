@@ -13,7 +13,7 @@
 namespace ashlar::symm {
 namespace {
 
-// Returns the value, computed from sign, exponent and fraction.
+// Returns the value of `bits`, computed from sign, exponent and fraction.
 double value_of(uint16_t bits, int exponent_bits) {
   const int fraction_bits = 15 - exponent_bits;
   const int exponent = (bits & 0x7FFF) >> fraction_bits;

@@ -60,8 +60,8 @@ class LossyProxy {
 
   const std::string& path() const { return path_; }
   enum class DropMode { kNothing, kCommand, kReply, kReplyKeepConnection };
-  // Drops the next command that contains `keyword`, or its reply. Closes the connection, except
-  // with kReplyKeepConnection.
+  // Drops the next command that contains `keyword`, or its reply. Closes the connection; with
+  // kReplyKeepConnection, instead drops all further replies on it.
   void drop_next(DropMode mode, const std::string& keyword) {
     MutexLock lock(mutex_);
     keyword_ = keyword;

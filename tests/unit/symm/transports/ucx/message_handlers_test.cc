@@ -91,8 +91,8 @@ TEST_F(UcxMessageHandlersTest, RejectsOnlyInvalidCallsOfABatch) {
   EXPECT_THAT(std::span(memory_).subspan(64), Each(std::byte{0}));
 }
 
-// Starts a real call by `get`, and repeatedly reports `calls` as completed before `attacker`
-// handles the real call.
+// Starts a real call with `get`. Before `attacker` handles that call, repeatedly sends false
+// completions of `calls` to `to`.
 void send_false_completions(UcxWorker& attacker, const UcxConnection& to,
                             std::span<const std::byte> calls, const std::function<void()>& get)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {

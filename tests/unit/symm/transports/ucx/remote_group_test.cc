@@ -15,7 +15,7 @@ namespace {
 
 struct Machines {
   int world_size = 2;
-  int count = 2;  // of machines; rank r is on machine r % count
+  int count = 2;  // number of machines; rank r is on machine r % count
   bool has_transport = true;
   std::vector<int> sizes{};  // overrides `count`: numbers of consecutive ranks per machine
 
