@@ -76,7 +76,7 @@ TEST_F(MappingRetirerTest, ChangingSizesStayWithinBounds) {
   EXPECT_EQ(waits(), 0U);
 }
 
-// With few mappings of many MiB each, the bound on addresses is reached first.
+// With few mappings of many MiB each, the bound on address space is reached first.
 TEST_F(MappingRetirerTest, LargeExtentsStayWithinAddressBound) {
   start_with(PagedPolicy::kFast);
   churn(3000);
@@ -109,7 +109,8 @@ TEST_F(MappingRetirerTest, KeepsMappingsUntilQueuedWorkIsDone) {
   EXPECT_GT(calls(DeviceCall::kUnmap), 0U);
 }
 
-// Creating memory for a new view fails, and so does freeing its addresses.
+// Creating memory for a new view fails, and so does freeing the view's addresses. The empty view
+// remains until addresses run out.
 TEST_F(MappingRetirerTest, ReleasesEmptyViewWhenAddressesRunOut) {
   start_with(PagedPolicy::kBalanced);
   live_.push_back(allocate(4 * kMiB));

@@ -92,7 +92,7 @@ TEST(UcxTransportConcurrencyTest, RespondsToPeersAfterPolling) {
   }
 }
 
-// Threads that repeat a call until it fails.
+// Threads that repeat a call until it fails or a long deadline passes.
 class LoopingThreads {
  public:
   explicit LoopingThreads(const std::function<Status(int thread)>& call) {
