@@ -21,7 +21,7 @@ import time
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-REQUESTS = 15  # of each kind
+REQUESTS = 15  # maps, stacks and table pages; four times as many tiles
 
 
 class Browser:

@@ -197,7 +197,7 @@ def _declared(declaration):
         return
     if re.match(r"(enum\s+)?(class|struct|union|enum)\b[^;(]*(\{\}\s*)?$", text) \
             and not re.search(r"\{\}\s*\w|^struct \w+\s*\*?\s+\*?\w+$", text):
-        return  # a type without a field of it
+        return  # declares a type, but no field of that type
     if _is_function(text):
         name = re.search(r"(operator\s*\(\)|operator[^(]*|~?\w+)\s*\(", text)
         yield "function", name.group(1).strip()
@@ -264,7 +264,7 @@ def _implemented(file):
         return set()
     text = _code_without_directives(file)
     before = None
-    while before != text:  # template arguments; none spans a statement
+    while before != text:  # removes template arguments, innermost first; none spans a statement
         before = text
         text = re.sub(r"<[^<>;{}]*>", "", text)
     found = re.finditer(r"^(?!\s)[^;{}()=]*?\b((?:\w+::)+)(?:~?\w+|operator[^;{}]{1,30}?)\s*\(",

@@ -6,7 +6,7 @@ import functools
 import pathlib
 import re
 
-CPP_SUFFIXES = (".h", ".cc", ".c")  # C is held to the same rules
+CPP_SUFFIXES = (".h", ".cc", ".c")  # the rules for C++ also apply to C
 SOURCE_SUFFIXES = CPP_SUFFIXES + (".cu", ".cuh")
 TEXT_SUFFIXES = SOURCE_SUFFIXES + (
     ".py", ".pyi", ".md", ".cmake", ".toml", ".json", ".txt", ".in", ".ts", ".tsx", ".css",

@@ -93,8 +93,8 @@ class LiveBytes {
   size_t peak_ = 0;
 };
 
-// Returns nanoseconds per step, which frees one live block and allocates another, in a short burst
-// after a pause in which the other allocators ran.
+// Measures a short burst of steps; each step frees one live block and allocates another. Before the
+// burst, this allocator was idle while the other allocators ran. Returns nanoseconds per step.
 template <typename Allocator>
 double time_burst(const Allocator& allocator, size_t live, uint64_t seed) {
   const std::vector<Step> steps = draw_steps(live, kSteps, seed);
@@ -105,8 +105,9 @@ double time_burst(const Allocator& allocator, size_t live, uint64_t seed) {
   return nanoseconds_since(begin) / double(kSteps);
 }
 
-// Returns nanoseconds per step in steady state, measured for the same duration with every
-// allocator. Each pass adds `seed_step` to the seed; 0 repeats the same sizes.
+// Measures steps in steady state, for the same duration with every allocator. Returns nanoseconds
+// per step, and the memory figures. Each pass adds `seed_step` to the seed; 0 repeats the same
+// sizes.
 template <typename Allocator>
 Figures time_churn(const Allocator& allocator, size_t live, uint64_t seed, uint64_t seed_step) {
   LiveBlocks<Allocator> blocks(allocator);

@@ -34,7 +34,8 @@ constexpr size_t kPairs = 20'000;  // in one measurement
 constexpr size_t kWarmUpPairs = 200;
 constexpr int kMaxThreads = 16;
 constexpr std::chrono::milliseconds kThreadsDuration{60};
-constexpr std::chrono::seconds kMaxPatternTime{5};  // then, no rounds beyond kMinRounds
+// After this time, a pattern ends as soon as kMinRounds rounds were counted.
+constexpr std::chrono::seconds kMaxPatternTime{5};
 constexpr int kMinRounds = 3;
 
 // --- patterns ------------------------------------------------------------------------------------
@@ -117,7 +118,8 @@ std::vector<Pattern> all_patterns() {
   return patterns;
 }
 
-// A measured allocator. Each pattern calls begin() first and so starts with an empty cache.
+// A measured allocator. run_rounds calls begin() before the rounds of a pattern and end() after
+// them, so that each pattern starts with an empty cache.
 struct Candidate {
   std::string name;
   std::function<Figures(const Pattern&, int round)> measure;
@@ -125,7 +127,8 @@ struct Candidate {
   std::function<void()> end;
 };
 
-// `make_allocators` returns one allocator per stream.
+// Returns a function that measures one round of a pattern. `make_allocators` returns one allocator
+// per stream.
 template <typename Users>
 std::function<Figures(const Pattern&, int)> measure_with(Users make_allocators) {
   return [make_allocators](const Pattern& pattern, int round) -> Figures {
@@ -285,8 +288,8 @@ std::string row(const Pattern& pattern, const Candidate& who, const Outcome& out
 
 using namespace side_by_side;
 
-// Returns JSON: {"results": [...]} or {"failure": "..."}, with the times and rates of each round.
-// Valid until the next call.
+// Returns JSON: {"results": [...]} with the times and rates of each round, or {"failure": "..."}.
+// The string is valid until the next call.
 extern "C" ASHLAR_C_API const char* ashlar_side_by_side(const char* backend, int rounds) {
   static std::string answer;
   try {

@@ -5,7 +5,7 @@
 // kernel before the free, on average every fourth time on a neighbour's stream. Sizes never repeat
 // and alternate between small and large phases under `policy:lean`, which reserves new memory only
 // where none can be stitched. Reports how often memory was stitched. With the paged engine, fails
-// if it never was, because then the test proved nothing.
+// if memory was never stitched, because the test then checked no remapped memory.
 //
 //   gpu_stress [--seconds N] [--short] [--conf OPTIONS]
 //
@@ -112,7 +112,7 @@ class Checker {
         block.words, block.word_count(), block.seed, mismatches_);
     must(cudaGetLastError());
   }
-  // Waits for all queued work.
+  // Waits for all queued work, and returns the number of wrong words.
   uint64_t mismatches() const {
     unsigned long long count = 0;
     must(cudaDeviceSynchronize());

@@ -63,7 +63,8 @@ class SharedMemoryComparison {
   }
 
  private:
-  // Only two ranks have a limit, because the plain barrier scales badly.
+  // Only barriers of two ranks have a limit: with more ranks, the plain barrier is slow, so a ratio
+  // to it says little.
   void barriers() {
     const bool is_pair = group_.world_size() == 2;
     run_comparison(
@@ -148,7 +149,7 @@ bool run(ComparisonPlan plan) {
   return is_met != 0;
 }
 
-// Returns nothing if the arguments are invalid.
+// Parses the command line. Returns no value if the arguments are invalid.
 std::optional<ComparisonPlan> read_plan(std::span<char*> arguments) {
   ComparisonPlan plan;
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -77,8 +77,8 @@ struct ComparisonPlan {
   bool has(const std::string& title) const { return title.find(only) != std::string::npos; }
 };
 
-// Prints the median or the fastest round by the clock of rank 0, with ratios to the first
-// candidate, and checks the limits.
+// Runs the candidates in turn; every rank must call this function. Rank 0 prints the median or the
+// fastest round by its own clock, with ratios to the first candidate, and checks the limits.
 inline void run_comparison(const ComparisonPlan& plan, const std::string& title, int iterations,
                            const std::vector<Candidate>& candidates) {
   if (!plan.has(title)) return;

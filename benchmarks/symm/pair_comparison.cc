@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For raw UCX, rank 1 calls progress() in a loop; Ashlar uses its own progress thread.
+// Rank 0 runs and measures the operations on the memory of rank 1. For raw UCX, rank 1 calls
+// progress() in a loop meanwhile; Ashlar uses its own progress thread.
 #include "pair_comparison.h"
 
 #include <mpi.h>

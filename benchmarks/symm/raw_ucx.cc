@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Follows UCX's example: context, worker, endpoint, memory, key.
+// Creates UCX's objects in the order of the example in UCX's documentation: context, worker,
+// endpoint, memory, key.
 #include "raw_ucx.h"
 
 #include <cstdio>

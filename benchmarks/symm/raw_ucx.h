@@ -17,7 +17,7 @@ namespace ashlar::symm {
 // One of the two ranks of a pair. Not thread safe. Exits the process if UCX fails.
 class RawUcx {
  public:
-  // Sends bytes to the other rank and returns the bytes it sent.
+  // Sends the argument to the other rank, and returns the bytes that the other rank sent.
   using Exchange = std::function<std::vector<char>(const std::vector<char>&)>;
 
   // Whether these transports (UCX_TLS) are available.
@@ -40,7 +40,8 @@ class RawUcx {
   void post_put(std::span<const std::byte> from);
   void post_add(uint64_t amount);
   void flush();
-  // Handles requests from the other rank, which TCP needs.
+  // Handles requests from the other rank. Over TCP, the other rank's operations complete only if
+  // this rank calls progress().
   void progress() { ucp_worker_progress(worker_); }
 
  private:

@@ -47,7 +47,8 @@ _MODULES = {
                     "ashlar._display"),
 }
 
-# In a checkout with a release build, the extension module is in the build folder.
+# In a checkout with a release build, the extension module is in the build folder, which is
+# therefore added to the package's path.
 _BUILT = pathlib.Path(__file__).resolve().parents[2] / "build" / "release" / "python" / "ashlar"
 if _BUILT.is_dir() and str(_BUILT) not in __path__:
     __path__.append(str(_BUILT))

@@ -19,7 +19,7 @@ namespace {
 AllocatorObject make_allocator(const py::object& device,
                                const std::optional<std::string>& options) {
   const DeviceRef ref = device_argument(device);
-  // Read with the GIL held: Python code may change the environment, and holds the GIL then.
+  // Reads the environment with the GIL held, because Python code also changes it with the GIL held.
   const AllocatorOptions parsed = options ? parse_options(*options) : options_from_environment();
   return {without_gil([&] { return make_shared_without_gil<SharedAllocator>(ref, parsed); })};
 }

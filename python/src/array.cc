@@ -31,7 +31,8 @@ py::tuple dlpack_device_tuple(const ArrayObject& array) {
   return py::make_tuple(static_cast<int>(dlpack_device(device)), device.index().value());
 }
 
-// DLPack has its own numbers for default streams. It forbids 0 for CUDA, and 1 and 2 for ROCm.
+// Converts the `stream` argument of __dlpack__. In DLPack, CUDA's default stream is 1; 0 is
+// forbidden for CUDA, and 1 and 2 are forbidden for ROCm.
 StreamArgument consumer_stream(const py::object& stream, const DeviceRef& device) {
   StreamArgument given = stream_argument(stream, device);
   if (stream.is_none() || given.shared != nullptr) return given;
@@ -96,7 +97,7 @@ py::dict cuda_array_interface(const ArrayObject& array) {
   const bool is_empty = array.shape.bytes() == 0;  // the protocol requires a null address
   all["data"] = py::make_tuple(is_empty ? 0 : array.memory->buffer.address().value(), false);
   all["strides"] = py::none();
-  all["stream"] = stream == kDefaultStream ? 1 : stream.value();  // 0 is ambiguous in the protocol
+  all["stream"] = stream == kDefaultStream ? 1 : stream.value();  // the protocol forbids 0
   return all;
 }
 

@@ -13,13 +13,15 @@
 namespace ashlar::python {
 namespace {
 
-// Needs no lock: only the fork handler changes it, before the child has a second thread.
+// The value of fork_count(). Needs no lock: only the fork handler changes the value, before the
+// child has a second thread.
 int& mutable_fork_count() {
   static int of_this_process = 0;
   return of_this_process;
 }
 
-// Runs before Python code in the child, which may release objects of the parent.
+// The fork handler. Runs before any Python code in the child, because that code may release objects
+// of the parent.
 void reset_in_child() {
   ++mutable_fork_count();
   reset_gate();

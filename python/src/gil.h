@@ -54,7 +54,8 @@ std::invoke_result_t<Work> without_gil(Work work) {
   if constexpr (!std::is_void_v<Value>) return *std::move(value);
 }
 
-// Passes the gate, if it is open: then interpreter exit waits until the guard is destroyed.
+// Passes the gate if the gate is open. Interpreter exit then waits, with a timeout, until the guard
+// is destroyed.
 class InterpreterGuard {
  public:
   InterpreterGuard();

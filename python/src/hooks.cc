@@ -20,7 +20,8 @@ py::dict notice_to_dict(const OomNotice& notice) {
   return all;
 }
 
-// Returns microseconds since 1970. TraceTracker receives entries without a time.
+// Returns microseconds since 1970. The entries that a TraceTracker receives have no time, so a
+// Python tracker gets the time of its call.
 int64_t now_us() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();

@@ -52,6 +52,7 @@ PYBIND11_MODULE(_ashlar, module) {
   bind_host_memory(module);
   bind_recordings(module);
   require_init(module);
-  // atexit functions run in reverse order, so this runs late; hooks are not called afterwards.
+  // Python runs atexit functions in reverse order of registration, so functions registered after
+  // the import run before the gate is closed. Hooks are not called afterwards.
   pybind11::module_::import("atexit").attr("register")(pybind11::cpp_function(close_gate_at_exit));
 }

@@ -20,7 +20,7 @@ StreamObject make_stream(const py::object& on, int priority) {
   })};
 }
 
-// Version 0 of the __cuda_stream__ protocol.
+// Implements Stream.__cuda_stream__ with version 0 of the protocol.
 py::object cuda_stream(const StreamObject& self) {
   const DeviceRef& device = self.shared->device();
   if (device.device->properties().backend != "cuda") {

@@ -15,7 +15,7 @@ namespace {
 
 using Sets = std::vector<std::unique_ptr<DeviceSet>>;
 
-// The back end name of all devices. try_parse_accelerator accepts every spelling.
+// The back end name of all devices, and the names that try_parse_accelerator accepts for it.
 constexpr std::string_view kPublicName = "cuda";
 constexpr std::string_view kSpellings[] = {kPublicName, "hip"};
 

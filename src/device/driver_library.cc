@@ -10,9 +10,9 @@
 namespace ashlar {
 namespace {
 
-// Usually a name fails because its file is missing. If a file exists but cannot be loaded (a
-// missing dependency, the wrong architecture), its error message is more useful, so `open` prefers
-// it.
+// Returns whether the loader's error message `reason` says that the file `name` does not exist.
+// `open` prefers the message of a file that exists but cannot be loaded (a missing dependency, the
+// wrong architecture), because that message is more useful.
 bool is_missing_file(std::string_view reason, std::string_view name) {
   return reason.starts_with(name) && reason.ends_with("No such file or directory");
 }

@@ -43,8 +43,8 @@ class PresentedDevice final : public ForwardingDevice {
  private:
   bool is_in_own_set(DeviceIndex peer) const;
   // Returns the index of the peer in this vendor's set. kUnsupported: another vendor's device.
-  // kInvalidArgument: no such device. Records a failure in last_error_, and clears the error of
-  // `device`.
+  // kInvalidArgument: no such device. On failure, records the error in last_error_ and clears the
+  // last error of the wrapped device.
   Result<DeviceIndex> own_index_of(DeviceIndex peer);
 
   const DeviceIndex own_index_;

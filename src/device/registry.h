@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The back ends of this build, whether each is available on this machine, and their devices. The
-// simulated back end is always available unless the system cannot provide its memory.
+// simulated back end is available unless the system cannot provide the memory that it needs.
 //
 // Constant after construction, so any thread may use it. config/ reads the options from text and
 // environment variables.

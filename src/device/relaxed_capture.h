@@ -22,9 +22,9 @@ class RelaxedCapture {
     if (previous.ok()) previous_mode_ = *previous;
     status_ = previous.status();
   }
-  // Retries once: in a thread that stays relaxed, blocking calls that break a later capture would
-  // not be rejected. If the retry fails too, Device::last_error has the reason; the device is
-  // probably lost.
+  // Restores the previous mode. Retries once, because in a thread that stays relaxed, blocking
+  // calls that break a later capture would not be rejected. If the retry fails too, the device is
+  // probably lost, and Device::last_error has the reason.
   ~RelaxedCapture() {
     if (!previous_mode_ || device_.exchange_capture_mode(*previous_mode_).ok()) return;
     (void)device_.exchange_capture_mode(*previous_mode_).ok();

@@ -104,8 +104,9 @@ Result<std::vector<ProcessMemoryUsage>> CudaDriver::processes(const gpu::DeviceI
   return monitor_->processes(info.uuid);
 }
 
-// For several attributes, the driver succeeds with zeros if the address is unknown, and fails if
-// the value cannot be an address. Both leave `info` at kUnknown, so this failure is ignored.
+// A query of several attributes succeeds with zeros if the driver does not know the address, and
+// fails if the value cannot be an address. Both leave `info` at kUnknown, so this failure is
+// ignored.
 gpu::DriverResult CudaDriver::query_address(DeviceAddress at, gpu::AddressInfo& info) {
   const gpu::DriverResult got = VendorDriver::query_address(at, info);
   return got.code == gpu::kInvalidValue ? gpu::DriverResult{got.call, gpu::abi::kSuccess} : got;

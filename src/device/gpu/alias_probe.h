@@ -17,7 +17,7 @@ struct AliasProbeResult {
   //   works: ...       every byte stored through one mapping was loaded through the other
   //   refused: ...     the driver rejected the second mapping or a transfer; ends with its error
   //   incoherent: ...  the driver accepted both mappings, but stores were lost or misplaced
-  //   not probed: ...  the driver rejected an earlier call, because the device is full for example
+  //   not probed: ...  an earlier driver call failed, for example because device memory ran out
   std::string report;
 };
 

@@ -59,7 +59,7 @@ bool can_share_allocations(Driver& driver) {
   return is_shared;
 }
 
-// Also returns true if the device is full: a driver that runs out of memory supports the call.
+// Also returns true if device memory ran out: a driver that reports kOutOfMemory supports the call.
 bool can_create_extents(Driver& driver, const Driver::CreateRequest& request) {
   const ProbeExtent extent(driver, request);
   return extent.created().ok() || extent.created().code == kOutOfMemory;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Determines which of the features in `Capabilities` a device supports by trying them. Driver
-// attributes do not suffice: drivers advertise fabric handles even if the IMEX service, which they
-// need, is not running, and file descriptors that some virtual machines refuse. HIP has no
+// attributes do not suffice. Drivers advertise fabric handles even if the required IMEX service is
+// not running, and file descriptors even on virtual machines that refuse to export them. HIP has no
 // attribute for mapping an extent twice.
 #pragma once
 
@@ -22,8 +22,8 @@ struct Capabilities {
 };
 
 // Allocates at most two granules of memory at a time, and releases everything that it allocates.
-// Takes some milliseconds. REQUIRES: the thread is in the device's context, and its capture mode is
-// kRelaxed.
+// Takes a few milliseconds. REQUIRES: the thread has entered the device's context, and the thread's
+// capture mode is kRelaxed.
 Capabilities probe_capabilities(Driver& driver, int device, const DeviceInfo& info);
 
 }  // namespace ashlar::gpu

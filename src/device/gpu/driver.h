@@ -208,8 +208,8 @@ class Driver {
   // `image` has the format of the vendor's compiler. The format includes the size of the image.
   virtual DriverResult load_kernels(const void* image, Handle& kernels) = 0;
   virtual DriverResult unload_kernels(Handle kernels) = 0;
-  // Also loads the kernel, if the driver has a function for this. Otherwise, the driver may load
-  // the kernel at its first launch.
+  // Finds a kernel by name, and loads it if the driver has a function for loading one kernel.
+  // Otherwise, the driver may load the kernel at its first launch.
   virtual DriverResult find_kernel(Handle kernels, const char* name, Handle& kernel) = 0;
   struct LaunchRequest {
     Handle kernel = 0;
@@ -238,7 +238,7 @@ class Driver {
   virtual DriverResult capture_info(StreamId stream, CaptureInfo& info) = 0;
   virtual DriverResult node_dependencies(NodeId node, std::vector<NodeId>& dependencies) = 0;
   virtual DriverResult exchange_capture_mode(CaptureMode& mode) = 0;
-  // Takes ownership of the object. If the call fails, the object is destroyed.
+  // Transfers ownership of the object to the graph. If the call fails, the object is destroyed.
   virtual DriverResult attach_user_object(Handle graph, const GraphUserObject& object) = 0;
   virtual DriverResult instantiate_graph(Handle graph, Handle& exec) = 0;
   virtual DriverResult launch_graph(Handle exec, StreamId stream) = 0;

@@ -15,7 +15,8 @@ namespace {
 
 // The alignment that all vendors guarantee for plain allocations.
 constexpr size_t kAllocationAlignmentBytes = 256;
-// Larger than any host's memory, but small enough not to overflow in drivers.
+// The most bytes of pinned memory that are requested from a driver: more than hosts have, but few
+// enough not to overflow in drivers.
 constexpr size_t kMaxHostBytes = size_t{1} << 46;
 
 }  // namespace
@@ -52,7 +53,7 @@ Status GpuDevice::ensure_open() const {
   return open_status_;
 }
 
-// Probes in relaxed capture mode, so that it does not invalidate captures in progress.
+// Probes in relaxed capture mode, so that the probes do not invalidate captures in progress.
 Status GpuDevice::initialize() {
   if (Status used = to_status(driver().retain_context(ordinal())); !used.ok()) return used;
   is_open_ = true;
@@ -97,8 +98,8 @@ void GpuDevice::lose(const Status& reason) {
 // --- identity
 
 const DeviceProperties& GpuDevice::properties() const {
-  // If initialization fails, the probed properties may be unset, and device calls return the
-  // failure.
+  // A failed initialization is not reported here but by all device calls. The probed properties may
+  // then be unset.
   (void)ensure_open();
   return properties_;
 }
@@ -139,7 +140,8 @@ Result<DeviceAddress> GpuDevice::allocate(size_t bytes) {
   });
 }
 
-// Drivers return different errors for sizes above the capacity.
+// Rejects sizes above the capacity before the driver is called: drivers return different errors for
+// them.
 Status GpuDevice::check_capacity(size_t bytes) const {
   if (bytes <= properties_.capacity_bytes) return {};
   return Status::out_of_memory(
@@ -188,9 +190,9 @@ Result<void*> GpuDevice::allocate_host(size_t bytes) {
   });
 }
 
-// Drivers pack small requests (CUDA 13 packs up to 1 MiB at multiples of 512 B). If the memory is
-// not page aligned, frees it, requests one more page, and uses the memory from the first page
-// boundary on.
+// Allocates page-aligned pinned memory. Drivers do not align small requests to pages (CUDA 13
+// aligns requests of up to 1 MiB to 512 B). If the memory is not page aligned, frees it, requests
+// one more page, and uses the memory from the first page boundary on.
 Result<PinnedRange> GpuDevice::allocate_pages(size_t bytes) {
   const size_t page_bytes = host_page_bytes();
   void* memory = nullptr;

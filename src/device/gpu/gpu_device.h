@@ -181,8 +181,8 @@ class GpuDevice final : public Device {
   Result<UniqueFd> export_handle_as_fd(Handle shared);
   // kUnsupported: the extent was imported, and the driver cannot export it again.
   Status check_exportable(ExtentId id, const ExtentRecord& extent) const;
-  // Assigns an id to an imported extent. Releases the extent and fails if it does not have the
-  // expected size.
+  // Assigns an id to an imported extent. Releases the extent and fails if the extent cannot be
+  // mapped with the expected size.
   Result<ExtentId> add_imported(ExtentRecord imported);
   bool maps_with_size(Handle extent, size_t bytes);
 

@@ -71,7 +71,7 @@ Result<AddressRange> GpuDevice::reserve_range(size_t bytes, size_t alignment_byt
     reserved = driver().reserve({larger_bytes, 0, {}}, at);
     if (reserved.ok()) return AddressRange{at, larger_bytes};
   }
-  // Drivers return different errors for ranges that are too large.
+  // Drivers return different errors for ranges that are too large; kOutOfMemory replaces them.
   Status failed = to_status(reserved);
   if (!failed.is(StatusKind::kInvalidArgument) && !failed.is(StatusKind::kUnsupported))
     return failed;
@@ -85,7 +85,8 @@ Status GpuDevice::free_addresses(AddressRange range) {
     const Result<AddressRegistry::Reservation> found =
         backend_.addresses.find_empty_reservation(range, index());
     if (!found.ok()) return found.status();
-    // Removed first: once the addresses are free, another thread may reserve them.
+    // The registry entry is removed before the driver frees the addresses, because another thread
+    // may reserve them as soon as they are free.
     backend_.addresses.remove_reservation(range.begin);
     Status freed = to_status(driver().free_addresses(found->driver_range));
     if (!freed.ok()) backend_.addresses.add(*found);

@@ -266,8 +266,8 @@ Status GpuDevice::call_host_in_capture(StreamId stream, Handle graph,
 
 // --- capture
 
-// While a stream captures, a driver may refuse to query the default stream. Because the default
-// stream never captures, this counts as kNone.
+// While a stream captures, a driver may refuse to query the default stream. The default stream
+// never captures, so kNone is returned for it in this case.
 Result<CaptureInfo> GpuDevice::capture_info(StreamId stream) {
   CaptureInfo info;
   const DriverResult queried = driver().capture_info(stream, info);

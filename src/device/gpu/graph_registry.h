@@ -23,10 +23,9 @@ struct CapturedGraph {
 
 class GraphRegistry {
  public:
-  // Records `info`, which the driver returned for the stream. If the stream is now in another
-  // capture than before, or in none, removes the nodes of the previous capture, unless its graph
-  // was added: the program may have ended that capture with the driver's own functions, so that
-  // remove_nodes was not called.
+  // Records `info`, which the driver returned for the stream. If the stream's previous capture has
+  // ended and its graph was not added, removes the nodes of that capture: if the program ended the
+  // capture with the driver's own functions, remove_nodes was not called.
   void update_capture(StreamId stream, const CaptureInfo& info);
   // Adds nodes that belong to the same graph as `sibling`. Does nothing if `sibling` is unknown.
   void add_nodes(NodeId sibling, const std::vector<NodeId>& nodes);

@@ -27,8 +27,8 @@ class StreamRegistry {
   bool retire(StreamId stream);
   bool is_retired(StreamId stream) const;
   // Checks one retired stream of that priority. If the stream is idle, makes it live again and
-  // returns it; otherwise, later calls check the other streams first. Calls `is_idle` without a
-  // lock.
+  // returns it; otherwise, later calls check the other streams first. Does not hold the lock while
+  // it calls `is_idle`.
   std::optional<StreamId> reuse_retired(int priority, const std::function<bool(StreamId)>& is_idle);
   std::vector<StreamId> retired() const;
 

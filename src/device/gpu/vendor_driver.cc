@@ -73,8 +73,8 @@ DriverResult VendorDriver::granularity(int device, size_t& bytes) const {
   return api_.vmm.get_allocation_granularity(&bytes, &request, abi::kGranularityMinimum);
 }
 
-// In drivers, lower priorities are more urgent: 0 is the default and, for example, -5 the most
-// urgent. Ashlar does not use priorities that are less urgent than the default.
+// In drivers, lower numbers are more urgent: 0 is the default and, for example, -5 the most urgent.
+// Ashlar inverts the sign, and does not use priorities that are less urgent than the default.
 DriverResult VendorDriver::greatest_priority(int& priority) {
   int least = 0;
   int greatest = 0;

@@ -35,7 +35,7 @@ class VendorDriver : public Driver {
       : library_(std::move(library)), api_(api) {}
 
   DriverResult device_count(int& count) override;
-  // Does not set the capabilities and the granularity.
+  // Sets only name, uuid, pci_id and total_bytes. CudaDriver and HipDriver set the other fields.
   DriverResult query_device(int device, DeviceInfo& info) override;
   DriverResult greatest_priority(int& priority) override;
   DriverResult memory_stats(DeviceMemoryStats& stats) override;

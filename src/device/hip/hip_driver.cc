@@ -53,7 +53,7 @@ gpu::DriverResult HipDriver::query_device(int device, gpu::DeviceInfo& info) {
   return {};
 }
 
-// HIP creates a device's context on first use and keeps it.
+// HIP creates a device's context on first use and keeps it, so there is nothing to retain.
 gpu::DriverResult HipDriver::retain_context(int) { return {}; }
 
 void HipDriver::release_context(int) {}

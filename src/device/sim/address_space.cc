@@ -121,7 +121,7 @@ DeviceAddress AddressSpace::pick_address_locked(size_t bytes, size_t alignment_b
     const uint64_t at = align_up(next_synthetic_, alignment_bytes);
     if (at > kEndSyntheticAddress || bytes > kEndSyntheticAddress - at) return {};
     next_synthetic_ = at + bytes;
-    // Not free if an earlier reservation was placed here by its hint.
+    // The range is not free if an earlier reservation was placed here by its hint.
     if (is_free_locked({DeviceAddress(at), bytes})) return DeviceAddress(at);
   }
 }
@@ -204,7 +204,7 @@ Result<size_t> AddressSpace::set_access(AddressRange range, const AccessGrant& g
   WriterLock lock(mutex_);
   const Result<size_t> extent_count = count_extents_locked(range, owner);
   if (!extent_count.ok()) return extent_count;
-  // All devices use the same shadow, so its protection is the union of their rights.
+  // All devices use the same shadow, so its protection is the union of all devices' rights.
   std::vector<int> protections;
   for (auto it = mappings_.find(range.begin); it != mappings_.end() && it->first < range.end();
        ++it) {

@@ -77,7 +77,7 @@ class AddressSpace {
   using AddressPolicy = std::function<DeviceAddress(size_t bytes)>;
   void set_address_policy(DeviceIndex owner, AddressPolicy choose);
 
-  // --- queries and transfers; those with an accessor check its access rights
+  // --- queries and transfers; a function with an accessor checks the accessor's access rights
 
   AddressDescription describe(DeviceAddress at) const;
   bool is_reserved(DeviceAddress at) const;
@@ -92,8 +92,8 @@ class AddressSpace {
     DeviceIndex accessor;
     DeviceAddress at;
   };
-  // Each transfers `bytes` in steps and checks access before each step, so that memory that is
-  // unmapped meanwhile causes a failure instead of a crash.
+  // These functions transfer `bytes` in steps and check access before each step, so that memory
+  // that is unmapped during the transfer causes a failure instead of a crash.
   Status write(Endpoint to, const void* from, size_t bytes) const;
   Status read(void* to, Endpoint from, size_t bytes) const;
   Status transfer(Endpoint to, Endpoint from, size_t bytes) const;
@@ -115,7 +115,7 @@ class AddressSpace {
     MappingKind kind = MappingKind::kMapped;
     std::vector<Access> grants;  // indexed by device; unused by allocations
     int protection = 0;          // current protection of the shadow
-    bool in_shadow = false;      // mapped in the shadow, since access was first set
+    bool in_shadow = false;      // whether the shadow has the extent; set when access is first set
   };
   using Reservations = std::map<DeviceAddress, Reservation>;
   using Mappings = std::map<DeviceAddress, Mapping>;
@@ -156,8 +156,8 @@ class AddressSpace {
   Status sync_shadow_run_locked(DeviceAddress at, size_t bytes, const Mapping& first)
       ASHLAR_REQUIRES(mutex_);
   Status too_many_mappings_error() const;
-  // Counts the mappings that start a run, among those in the range and the first one after it,
-  // because a change in the range may join that one to a run or split it off.
+  // Counts the mappings in the range that start a run, and the first mapping after the range if it
+  // starts a run: a change in the range may join that mapping to a run or split it off.
   size_t count_runs_locked(AddressRange range) const ASHLAR_REQUIRES_SHARED(mutex_);
   void unmap_shadow_locked(AddressRange range) ASHLAR_REQUIRES(mutex_);
 

@@ -69,7 +69,8 @@ Status AddressSpace::sync_shadow_locked(AddressRange range) {
 }
 
 Status AddressSpace::sync_shadow_run_locked(DeviceAddress at, size_t bytes, const Mapping& first) {
-  // Uses mprotect if it suffices, because it keeps the page table entries.
+  // If the extent is mapped already, mprotect suffices and, unlike mmap, keeps the page table
+  // entries.
   if (first.in_shadow) {
     if (::mprotect(shadow_of(at), bytes, first.protection) == 0) return {};
   } else {
@@ -86,8 +87,8 @@ Status AddressSpace::sync_shadow_run_locked(DeviceAddress at, size_t bytes, cons
   return Status::device_fault(first.in_shadow ? "mprotect" : "mmap", code, std::strerror(code));
 }
 
-// Best effort. Replacing the mappings needs additional kernel entries only if it splits an entry.
-// If it fails, the pages stay accessible in the shadow, so that an invalid access does not fault.
+// Best effort. Can fail at the kernel's mapping limit if replacing the mappings splits an entry.
+// The pages then stay accessible in the shadow, so that an invalid access does not fault.
 void AddressSpace::unmap_shadow_locked(AddressRange range) {
   if (!has_memory_) return;
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;

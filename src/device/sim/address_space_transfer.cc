@@ -12,7 +12,8 @@
 namespace ashlar::sim {
 namespace {
 
-// The lock is released between steps, so that a long copy does not block mapping.
+// The size of one step of a transfer. The lock is released between steps, so that a long copy does
+// not block mapping.
 constexpr size_t kStepBytes = size_t{1} << 20;
 
 // Calls `move(offset, bytes)` for each step until one fails.

@@ -68,7 +68,7 @@ class CaptureTable {
   Status destroy_graph(DeviceIndex device, GraphId id);
   Result<std::vector<NodeId>> dependencies(DeviceIndex device, NodeId node) const;
 
-  // Ends all captures of a lost device, without graphs.
+  // Ends all captures of a lost device without creating graphs.
   void drop(DeviceIndex device);
 
   static CaptureMode exchange_thread_mode(CaptureMode mode);
@@ -89,9 +89,9 @@ class CaptureTable {
   const Capture* find_locked(const SimStream& stream) const ASHLAR_REQUIRES(mutex_);
   static Status check_can_end(const Capture& capture);
 
-  // Lets calls skip the lock while no capture is in progress. Relaxed suffices: a program that
-  // depends on a capture of another thread must synchronize with the beginning of the capture
-  // anyway.
+  // The number of captures in progress. Calls skip the lock while it is 0. Relaxed suffices: a
+  // program that depends on a capture of another thread must synchronize with the beginning of the
+  // capture anyway.
   std::atomic<size_t> active_count_{0};
 
   mutable Mutex mutex_;

@@ -17,7 +17,7 @@ struct CallSize {
   size_t extents = 1;  // number of mapped extents in the range
 };
 
-// Returns the host time that the call takes on hardware. 0 for calls without a measurement.
+// Returns the modelled host time of the call on hardware; 0 for calls that were not measured.
 int64_t modelled_call_ns(DeviceCall call, const CallSize& size);
 
 // The memory that a copy or fill accesses: host memory over the link, or device memory only.

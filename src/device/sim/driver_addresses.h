@@ -6,9 +6,10 @@
 //
 // Measured on an H200 with driver 580 (docs/internals/sim_device.md, tools/driver_addresses.py).
 // The driver reserves chunks whose sizes are multiples of 32 MiB. An allocation goes into the
-// newest chunk with enough space: into its smallest sufficient hole, or the lowest of several such
-// holes. If no chunk has enough space, the driver reserves a new one at the upper end of the
-// highest gap that is at least 32 MiB larger than the chunk. It releases empty chunks.
+// newest chunk that has a sufficient hole (free range): into the smallest such hole, or the lowest
+// of equally small ones. If there is none, the driver reserves a new chunk at the upper end of the
+// highest gap between chunks that is at least 32 MiB larger than the new chunk. The driver releases
+// empty chunks.
 #pragma once
 
 #include <cstddef>
@@ -56,11 +57,11 @@ class DriverAddresses {
 
   // Marks the range as allocated. REQUIRES: a hole contains the range.
   void allocate_in_hole(const Range& range);
-  // Adds an empty chunk that is never released. It counts as newer than the newest chunk with space
-  // for `bytes`, or as older than every chunk from allocate() if there is none. REQUIRES:
-  // !overlaps_chunk(range).
+  // Adds an empty chunk that is never released. The chunk counts as newer than the newest chunk
+  // with space for `bytes`; if no chunk has that space, it counts as older than every chunk from
+  // allocate(). REQUIRES: !overlaps_chunk(range).
   void add_chunk(const Range& range, size_t bytes);
-  // Adds the range to the gaps, or removes it from them. REQUIRES: !overlaps_chunk(range).
+  // open_gap adds the range to the gaps, close_gap removes it. REQUIRES: !overlaps_chunk(range).
   void open_gap(Range range);
   void close_gap(const Range& range);
 
@@ -69,7 +70,7 @@ class DriverAddresses {
   // counts as newer than chunk n.
   using Age = std::pair<uint64_t, uint64_t>;
 
-  // Invariant: the holes, stored as (bytes, address), and the allocations in the chunk tile it.
+  // Invariant: the holes, stored as (bytes, address), and the allocations tile the chunk.
   struct Chunk {
     size_t bytes = 0;
     Age age{};
@@ -83,7 +84,7 @@ class DriverAddresses {
   Chunks::const_iterator chunk_at(uint64_t at) const;
   Range free_around(Chunks::const_iterator chunk, const Range& range) const;
 
-  std::map<uint64_t, uint64_t> gaps_;  // begin address to end address; not adjacent
+  std::map<uint64_t, uint64_t> gaps_;  // begin address to end address; gaps are never adjacent
   Chunks chunks_;
   std::map<Age, Chunk*, std::greater<>> chunks_with_holes_;
   uint64_t last_number_ = 0;

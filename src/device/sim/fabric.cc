@@ -41,7 +41,7 @@ struct ImportRequest {
 };
 struct ImportResponse {
   uint64_t offset = 0;
-  uint64_t bytes = 0;  // 0: unknown or released
+  uint64_t bytes = 0;  // 0: the secret is unknown, or the memory was released
 };
 
 template <typename T>
@@ -186,8 +186,8 @@ void Fabric::serve() {
   for (;;) {
     Result<UniqueFd> connection = accept_or_stop(listening, stop);
     if (!connection.ok()) {
-      // Probably out of descriptors. The connection stays pending, so an immediate retry would fail
-      // too.
+      // The process probably has no descriptors left. The connection stays pending, so an immediate
+      // retry would fail too.
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       continue;
     }
@@ -228,8 +228,8 @@ bool Fabric::is_own(const Secret& name) {
   return server_.joinable() && name == name_;
 }
 
-// Sweeps when the table has doubled since the last sweep, so that the cost per export is constant
-// on average.
+// Removes expired exports, but only if the table has doubled since the last removal, so that the
+// cost per export is constant on average.
 void Fabric::drop_expired_locked() {
   if (exports_.size() < sweep_threshold_) return;
   std::erase_if(secrets_, [&](const auto& known) ASHLAR_REQUIRES(mutex_) {

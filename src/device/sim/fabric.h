@@ -60,8 +60,9 @@ class Fabric {
   Mutex mutex_;
   std::map<Secret, Export> exports_ ASHLAR_GUARDED_BY(mutex_);
   std::map<std::pair<const Extent*, HandleKind>, Secret> secrets_ ASHLAR_GUARDED_BY(mutex_);
-  size_t sweep_threshold_ ASHLAR_GUARDED_BY(mutex_) = 64;  // removes expired exports above this
-  Secret name_ ASHLAR_GUARDED_BY(mutex_){};                // of this process's socket
+  // The size of exports_ from which expired exports are removed.
+  size_t sweep_threshold_ ASHLAR_GUARDED_BY(mutex_) = 64;
+  Secret name_ ASHLAR_GUARDED_BY(mutex_){};  // of this process's socket
   UniqueFd listening_ ASHLAR_GUARDED_BY(mutex_);
   UniqueFd stop_ ASHLAR_GUARDED_BY(mutex_);  // becomes readable when the server thread must end
   std::thread server_ ASHLAR_GUARDED_BY(mutex_);

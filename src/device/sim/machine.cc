@@ -44,9 +44,9 @@ Status check(const Options& options) {
   return {};
 }
 
-// Returns how many mappings a machine may have, at least kMinMappings. Each takes one kernel entry
-// and leaves at most one gap, which takes another entry. If the limit permits, kReservedMappings
-// entries are left for other code in the process.
+// Returns how many mappings a machine may have, at least kMinMappings. Each mapping takes one
+// kernel entry and leaves at most one gap, which takes another entry. If vm.max_map_count permits,
+// kReservedMappings entries are left for other code in the process.
 size_t max_host_mappings() {
   constexpr size_t kReservedMappings = 8192;
   constexpr size_t kMinMappings = 1024;

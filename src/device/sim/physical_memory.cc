@@ -23,8 +23,8 @@ namespace {
 // Only touched pages use memory.
 constexpr uint64_t kFileBytes = uint64_t{1} << 62;
 
-// Returns the length of the largest file that this process may create. Exceeding RLIMIT_FSIZE
-// raises SIGXFSZ.
+// Returns the length of a device file in this process: kFileBytes, or less if RLIMIT_FSIZE is
+// lower, because a larger file would raise SIGXFSZ.
 uint64_t max_device_file_bytes() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kFileBytes;
@@ -180,7 +180,7 @@ bool PhysicalMemory::try_charge(size_t bytes) {
 void PhysicalMemory::release_extent(const Extent& extent) {
   used_bytes_.fetch_sub(extent.bytes(), std::memory_order_relaxed);
   if (extent.own_fd_.valid() || extent.fd_ < 0) return;
-  // Best effort: if it fails, pages stay allocated that are never read again.
+  // Best effort: if the hole cannot be punched, its pages stay allocated but are never read again.
   (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                     static_cast<off_t>(extent.offset_), static_cast<off_t>(extent.bytes_));
 }

@@ -64,8 +64,8 @@ class PhysicalMemory {
   // Imports an exportable extent, whose file is `fd`. Duplicates the descriptor. Uses no capacity.
   // kInvalidArgument: not a writable file of a simulated device, or not of that size.
   static Result<std::shared_ptr<Extent>> import_extent(int fd, size_t bytes);
-  // Imports a range of another process's device file. kInvalidArgument: not such a file, or the
-  // range is not whole pages inside it.
+  // Imports a range of another process's device file. kInvalidArgument: `fd` is not a writable file
+  // of a simulated device, or the range does not consist of whole pages of that file.
   static Result<std::shared_ptr<Extent>> import_range(int fd, uint64_t offset, size_t bytes);
 
   size_t capacity_bytes() const { return capacity_bytes_; }
@@ -100,7 +100,8 @@ class ExportTable {
 
   Mutex mutex_;
   std::map<FileId, std::weak_ptr<Extent>> extents_ ASHLAR_GUARDED_BY(mutex_);
-  size_t sweep_threshold_ ASHLAR_GUARDED_BY(mutex_) = 64;  // removes expired entries above this
+  // The size of extents_ from which expired entries are removed.
+  size_t sweep_threshold_ ASHLAR_GUARDED_BY(mutex_) = 64;
 };
 
 }  // namespace ashlar::sim

@@ -30,8 +30,8 @@ class Scheduler {
   bool step();
   // Runs up to 2 tasks; the number is random.
   void run_random_tasks();
-  // Runs tasks until `awaited` is done. If no task can run, resumes the streams that are paused
-  // until waited for. kDeviceFault: still no task can run, so `awaited` would never be done.
+  // Runs tasks until `awaited` is done. If no task can run, resumes the streams that were paused by
+  // pause_until_waited. kDeviceFault: still no task can run, so `awaited` would never be done.
   Status run_until(const Completion& awaited);
 
  private:

@@ -112,7 +112,7 @@ class SimDevice final : public Device {
  private:
   // Makes one device call: injects faults and runs `body(size)`, which sets the quantities that
   // determine the cost. Adds the cost of a successful call, and records a failure as the thread's
-  // last error. With a seed, then runs up to two tasks.
+  // last error. With a seed, runs up to two tasks after `body`.
   template <typename Body>
   auto call(DeviceCall kind, const Body& body) -> decltype(body(std::declval<CallSize&>()));
 

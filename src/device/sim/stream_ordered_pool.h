@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stream-ordered pool of one simulated device. Reuses blocks as a whole: in the stream that
-// freed the block immediately, in other streams once the free has taken effect. Deliberately
-// simple: has the interface of the driver's pool but does not model its policy. Thread safe.
+// The stream-ordered pool of one simulated device. Reuses a free block as a whole: immediately in
+// the stream that freed it, and in other streams once the free has taken effect. Deliberately
+// simple: has the interface of the driver's pool but does not model the driver's policy. Thread
+// safe.
 #pragma once
 
 #include <memory>

@@ -20,16 +20,19 @@ class StreamTable {
  public:
   // Creates the default stream of every device.
   StreamTable(const Options& options, Clock& clock);
-  // Drops the queued work of all streams before it waits for running work: a running task may wait
-  // for a queued one.
+  // Drops queued tasks of all streams before it waits for running tasks: a running task may wait
+  // for the completion of a queued task, which dropping finishes.
   ~StreamTable();
 
   StreamId create(DeviceIndex device, int priority);
-  // Accepts the default stream. kInvalidArgument: `id` is not a stream of the device.
+  // Returns a stream; `id` may be kDefaultStream. kInvalidArgument: `id` is not a stream of the
+  // device.
   Result<std::shared_ptr<SimStream>> find(DeviceIndex device, StreamId id) const;
-  // Lets queued work finish. kInvalidArgument: as for find, or the default stream.
+  // Removes the stream, and lets its queued work finish. kInvalidArgument: as for find, or `id` is
+  // kDefaultStream.
   Status destroy(DeviceIndex device, StreamId id);
-  // Includes the default stream and destroyed streams that may still have work.
+  // Returns all streams of the device, including the default stream and destroyed streams that may
+  // still have work.
   std::vector<std::shared_ptr<SimStream>> streams_of(DeviceIndex device) const;
 
   // Blocks until `awaited` is done; with a seed, runs work until then. kDeviceFault: with a seed,
