@@ -28,7 +28,8 @@ class Finding:
 
 
 class SourceFile:
-    """A text file. For C++, `code` and `comments` are its lines with the rest blanked out."""
+    """A text file. For C++, `code` has the lines with comments and literals blanked out, and
+    `comments` the lines with everything except comments blanked out."""
 
     def __init__(self, path, text):
         self.path = path
@@ -104,7 +105,7 @@ class Tree:
         return cls(texts, table, others)
 
     def cpp(self, *folders):
-        """Returns the C++ files, of the given folders if there are any."""
+        """Returns the C++ files; if folders are given, only those in the folders."""
         return [f for f in self.files if f.is_cpp and (not folders or f.is_in(*folders))]
 
     def with_suffix(self, *suffixes):

@@ -90,7 +90,7 @@ def other_streams(torch):
 
 
 def memory_of_others(torch):
-    """Memory that Ashlar did not allocate is left alone."""
+    """Ashlar neither changes nor frees memory that another library allocated."""
     driver = ctypes.CDLL("libcuda.so.1")
     address = ctypes.c_uint64()
     expect("the driver cannot allocate",
@@ -143,7 +143,7 @@ def check_process(torch):
 
 
 def segments(torch):
-    """Segments come from Ashlar while the pool is used, and are released with it."""
+    """Segments come from Ashlar while the pool is used, and are released with the pool."""
     pool = ours.mem_pool()
     with torch.cuda.use_mem_pool(pool):
         inside = torch.full((16 * MIB,), 5.0, device="cuda")

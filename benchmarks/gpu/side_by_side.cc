@@ -175,7 +175,8 @@ Candidate torch_candidate(const Streams& streams) {
 
 #if ASHLAR_WITH_CUDART
 Candidate async_candidate(const Streams& streams) {
-  // By default the pool releases memory at each synchronization; let it keep all.
+  // By default, the pool releases memory at each synchronization. This setting makes the pool keep
+  // all of it.
   cudaMemPool_t pool = nullptr;
   uint64_t keep_all = UINT64_MAX;
   check(cudaDeviceGetDefaultMemPool(&pool, 0));

@@ -193,7 +193,7 @@ def failed_tests(output):
 
 
 def bench(args):
-    """Measures pairs, churn and threads, all allocators in one process."""
+    """Runs side_by_side.py, which measures all allocators in one process."""
     outcome = Outcome()
     command = [sys.executable, HERE / "side_by_side.py", "--json", "--library", LIBRARY]
     if args.without_gpu:

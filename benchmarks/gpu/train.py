@@ -57,7 +57,7 @@ def transformer(torch):
     draw = random.Random(1)
 
     class Layer(nn.Module):
-        """Unfused attention, because the fused kernels are not deterministic."""
+        """A layer with unfused attention, because the fused kernels are not deterministic."""
 
         def __init__(self):
             super().__init__()

@@ -16,7 +16,8 @@ namespace {
 
 namespace py = pybind11;
 
-// Creates the exception. Its message omits the status kind, which the class expresses.
+// Creates an exception of the class `name` of ashlar.errors. The message omits the status kind,
+// which the class expresses.
 py::object make_exception(const char* name, const Status& status) {
   const py::object kind = py::module_::import("ashlar.errors").attr(name);
   std::string message = status.message();

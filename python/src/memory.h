@@ -53,9 +53,9 @@ class SharedAllocator {
   }
 
   // Host access and pausing exclude each other. begin_host_access throws InvalidArgument while a
-  // pool is being paused or resumed; begin_pause does while there is host access. begin_resume only
-  // prevents new host access, since the contents may not be restored yet. Each begin must be paired
-  // with its end.
+  // pool is being paused or resumed; begin_pause throws it while there is host access. begin_resume
+  // only prevents new host access, since the contents may not be restored yet. Each begin function
+  // must be paired with its end function.
   void begin_host_access();
   void end_host_access();
   void begin_pause();

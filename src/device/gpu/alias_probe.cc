@@ -32,7 +32,7 @@ class AliasProbe {
   DriverResult prepare();
   DriverResult map(int mapping);
   // Stores a new pattern through the mapping `through`, and loads it through the other mapping.
-  // Adds the number of bytes that differ to `wrong_bytes`.
+  // Increases `wrong_bytes` by the number of loaded bytes that differ from the pattern.
   DriverResult transfer(StoreMethod store, int through, size_t& wrong_bytes);
   DriverResult store_pattern(StoreMethod store, DeviceAddress to);
   DriverResult load(StoreMethod store, DeviceAddress from);

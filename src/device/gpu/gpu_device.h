@@ -188,7 +188,8 @@ class GpuDevice final : public Device {
 
   Result<PinnedRange> allocate_pages(size_t bytes);
 
-  // kInvalidArgument: the accessor does not have `wanted` access to the range.
+  // kInvalidArgument: the accessor does not have `wanted` access to the range. For memory that
+  // other code allocated, checks only that the driver reports device memory in the whole range.
   Status check_memory(DeviceIndex accessor, AddressRange range, Access wanted);
   Status check_memory(AddressRange range, Access wanted) {
     return check_memory(index(), range, wanted);

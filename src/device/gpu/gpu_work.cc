@@ -9,7 +9,7 @@
 namespace ashlar::gpu {
 namespace {
 
-// A host function of the user. A driver passes one pointer to its callbacks, which points to a
+// A host function of the user. The one pointer that drivers pass to the callbacks below points to a
 // HostCall.
 struct HostCall {
   explicit HostCall(std::function<void()> host_function) : function(std::move(host_function)) {}

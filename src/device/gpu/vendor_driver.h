@@ -42,8 +42,8 @@ class VendorDriver : public Driver {
 
   DriverResult allocate(size_t bytes, DeviceAddress& at) override;
   DriverResult free(DeviceAddress at) override;
-  // May fail for an address that is unknown to the driver, contrary to driver.h. CudaDriver and
-  // HipDriver override it.
+  // Contrary to driver.h, may fail for an address that is unknown to the driver. CudaDriver and
+  // HipDriver override this function and ignore that failure.
   DriverResult query_address(DeviceAddress at, AddressInfo& info) override;
   DriverResult get_ipc_handle(DeviceAddress at, AllocationHandle& handle) override;
   DriverResult open_ipc_handle(const AllocationHandle& handle, DeviceAddress& at) override;

@@ -11,9 +11,9 @@
 //
 // Invariants:  mappings do not overlap, and each lies inside one reservation;
 //              the mapping of an allocation fills its reservation;
-//              run_count == number of mappings that do not continue the file range of the mapping
-//              before them with the same protection. Each of them starts a run, and a run
-//              needs one kernel entry.
+//              run_count == number of runs. A run is a longest sequence of adjacent mappings in one
+//              reservation that have adjacent file ranges and the same protection; it needs one
+//              kernel entry.
 //
 // Thread safe: queries and transfers hold the lock shared, changes hold it exclusively. With
 // Backing::kBookkeeping, addresses are synthetic, there is no shadow, and transfers do nothing.

@@ -18,8 +18,8 @@ class CallInterceptor {
  public:
   CallInterceptor(DeviceIndex device, FaultInjector& faults) : device_(device), faults_(faults) {}
 
-  // Called at the beginning of each device call. If the result is not ok, the device call must
-  // return that status without doing anything.
+  // Called at the beginning of each device call. If the result is not ok, the device call must fail
+  // with that status.
   Status enter(DeviceCall call);
   // Counts a successful call and adds its modelled cost.
   void charge(DeviceCall call, const CallSize& size);

@@ -88,7 +88,7 @@ class PhysicalMemory {
 };
 
 // The exported extents of one machine, keyed by file. Importing memory of the same machine returns
-// the exported extent itself, so that its capacity is counted once. Thread safe.
+// the exported extent itself, so that its bytes count only once against the capacity. Thread safe.
 class ExportTable {
  public:
   void add(const std::shared_ptr<Extent>& extent);
