@@ -85,8 +85,7 @@ Status GpuDevice::free_addresses(AddressRange range) {
     const Result<AddressRegistry::Reservation> found =
         backend_.addresses.find_empty_reservation(range, index());
     if (!found.ok()) return found.status();
-    // The registry entry is removed before the driver frees the addresses, because another thread
-    // may reserve them as soon as they are free.
+    // Removes the entry before the driver frees the addresses: another thread may then reserve them.
     backend_.addresses.remove_reservation(range.begin);
     Status freed = to_status(driver().free_addresses(found->driver_range));
     if (!freed.ok()) backend_.addresses.add(*found);
