@@ -17,13 +17,13 @@ namespace side_by_side {
 
 using Clock = std::chrono::steady_clock;
 
-inline constexpr size_t kSteps = 10'000;  // of a burst, and of each pass of churn
+inline constexpr size_t kSteps = 10'000;  // steps of a burst, and of each pass of churn
 inline constexpr std::chrono::milliseconds kChurnWarmUp{100};
 inline constexpr std::chrono::milliseconds kChurnDuration{250};
 
 struct Figures {
   double value = 0;            // nanoseconds, or pairs per second
-  size_t reserved_bytes = 0;   // churn only: at the end
+  size_t reserved_bytes = 0;   // churn only: reserved at the end
   size_t peak_live_bytes = 0;  // churn only
 };
 

@@ -30,7 +30,7 @@ namespace {
 
 constexpr size_t kKiB = 1024;
 constexpr size_t kMiB = 1024 * kKiB;
-constexpr size_t kPairs = 20'000;  // in one measurement
+constexpr size_t kPairs = 20'000;  // pairs in one measurement
 constexpr size_t kWarmUpPairs = 200;
 constexpr int kMaxThreads = 16;
 constexpr std::chrono::milliseconds kThreadsDuration{60};
@@ -96,7 +96,7 @@ double count_pairs(const std::vector<User>& users, size_t bytes) {
 
 struct Pattern {
   std::string name;  // "pair", "churn", "fresh churn", "burst", "fresh burst", "threads"
-  size_t bytes = 0;  // of each block; 0: 512 B to 16 MiB
+  size_t bytes = 0;  // the size of each block; 0: sizes from 512 B to 16 MiB
   size_t live = 0;
   int threads = 1;
 };
@@ -214,7 +214,7 @@ std::vector<Candidate> all_candidates(const char* backend) {
 
 struct Outcome {
   std::vector<double> values;
-  size_t reserved_bytes = 0;  // at the end
+  size_t reserved_bytes = 0;  // reserved at the end of the last round
   size_t peak_live_bytes = 0;
   std::string failure;
 };

@@ -34,7 +34,7 @@
 namespace {
 
 constexpr int kStreams = 8;
-constexpr size_t kUnitBytes = 512;  // sizes are multiples of this
+constexpr size_t kUnitBytes = 512;  // all sizes are multiples of this
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr int kPhaseBlocks = 64;  // blocks per phase of small or large sizes
 
@@ -42,9 +42,9 @@ struct Options {
   const char* backend = "cuda";
   const char* conf = "engine:paged,policy:lean";
   double seconds = 10;
-  uint64_t max_steps = UINT64_MAX;  // of each stream
-  size_t max_bytes = 64 * kMiB;     // of a block
-  size_t live_bytes = 192 * kMiB;   // of each stream
+  uint64_t max_steps = UINT64_MAX;  // steps of each stream
+  size_t max_bytes = 64 * kMiB;     // the upper end of the range of block sizes
+  size_t live_bytes = 192 * kMiB;   // the most live bytes of each stream
 };
 
 void must(ashlar_status status) {

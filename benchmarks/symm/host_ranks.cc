@@ -41,7 +41,7 @@ struct Settings {
 struct Memory {
   std::vector<std::byte*> pads;
   std::vector<std::byte*> buffers;
-  std::vector<std::byte*> plain_slots;  // one cache line per source
+  std::vector<std::byte*> plain_slots;  // one cache line per source rank
 };
 
 std::byte* map_shared(size_t bytes) {

@@ -59,9 +59,9 @@ class RawUcx {
   ucp_mem_h memory_ = nullptr;
   std::span<std::byte> local_{};  // this rank's memory
   ucp_rkey_h key_ = nullptr;
-  uint64_t remote_address_ = 0;    // of the other rank's memory
+  uint64_t remote_address_ = 0;    // the address of the other rank's memory
   uint64_t posted_amount_ = 0;     // read by UCX until `flush`
-  std::vector<void*> requests_{};  // of posted operations
+  std::vector<void*> requests_{};  // the requests of posted operations
 };
 
 }  // namespace ashlar::symm

@@ -22,7 +22,7 @@ namespace py = pybind11;
 enum class DlpackDevice : int32_t {
   kCpu = 1,
   kCuda = 2,
-  kCudaHost = 3,  // pinned
+  kCudaHost = 3,  // pinned host memory
   kRocm = 10,
   kRocmHost = 11,
   kExtension = 12,

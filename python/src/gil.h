@@ -66,7 +66,7 @@ class InterpreterGuard {
 
  private:
   bool is_open_;
-  int fork_count_ = fork_count();  // a forked child has a new gate
+  int fork_count_ = fork_count();  // at construction; a forked child has a new gate
 };
 
 // Closes the gate. Releases the GIL and waits up to 5 s for existing guards. REQUIRES: the GIL is

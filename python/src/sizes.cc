@@ -18,7 +18,7 @@ std::optional<uint64_t> try_number(const py::object& number) {
   if (!whole) throw py::error_already_set();
   const uint64_t found = PyLong_AsUnsignedLongLong(whole.ptr());
   if (PyErr_Occurred() == nullptr) return found;
-  PyErr_Clear();  // negative or too large
+  PyErr_Clear();  // the number is negative or too large
   return std::nullopt;
 }
 

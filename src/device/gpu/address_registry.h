@@ -79,8 +79,8 @@ class AddressRegistry {
     size_t bytes = 0;
     DeviceIndex owner;
     RangeKind kind = RangeKind::kAllocated;
-    ExtentId extent;             // for kMapped
-    std::vector<Access> grants;  // for kMapped, indexed by device
+    ExtentId extent;             // set only for kMapped
+    std::vector<Access> grants;  // indexed by device; set only for kMapped
   };
   using ByAddress = std::map<DeviceAddress, Range>;
 

@@ -214,7 +214,7 @@ class Driver {
   struct LaunchRequest {
     Handle kernel = 0;
     uint32_t block_count = 1;
-    uint32_t thread_count = 1;       // of each block
+    uint32_t thread_count = 1;       // threads per block
     const void* argument = nullptr;  // the kernel's single argument; copied by launch
   };
   virtual DriverResult launch(const LaunchRequest& launch, StreamId stream) = 0;

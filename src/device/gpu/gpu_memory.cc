@@ -85,7 +85,7 @@ Status GpuDevice::free_addresses(AddressRange range) {
     const Result<AddressRegistry::Reservation> found =
         backend_.addresses.find_empty_reservation(range, index());
     if (!found.ok()) return found.status();
-    // Removes the entry before the driver frees the addresses: another thread may then reserve them.
+    // Removes the entry before the driver frees the addresses, as another thread may reuse them.
     backend_.addresses.remove_reservation(range.begin);
     Status freed = to_status(driver().free_addresses(found->driver_range));
     if (!freed.ok()) backend_.addresses.add(*found);

@@ -34,7 +34,7 @@ class StreamRegistry {
 
  private:
   mutable Mutex mutex_;
-  std::unordered_map<StreamId, int> priorities_ ASHLAR_GUARDED_BY(mutex_);  // of live streams
+  std::unordered_map<StreamId, int> priorities_ ASHLAR_GUARDED_BY(mutex_);  // only of live streams
   std::unordered_set<StreamId> retired_ ASHLAR_GUARDED_BY(mutex_);
   // The streams of `retired_` that no reuse_retired call is checking, in the order in which they
   // will be checked.

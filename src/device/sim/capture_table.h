@@ -80,7 +80,7 @@ class CaptureTable {
     std::thread::id thread;
     const SimStream* origin = nullptr;
     std::shared_ptr<SimGraph> graph;
-    std::map<const SimStream*, std::vector<NodeId>> tails;  // for every participating stream
+    std::map<const SimStream*, std::vector<NodeId>> tails;  // last nodes of each capturing stream
     bool invalidated = false;
   };
   using CaptureList = std::map<CaptureId, Capture>;

@@ -23,8 +23,8 @@ struct CapturedEvent {
 struct SimEvent {
   DeviceIndex device;
   bool timing = false;
-  std::shared_ptr<Completion> recorded;           // null: never recorded, or captured
-  std::shared_ptr<const CapturedEvent> captured;  // null: not captured
+  std::shared_ptr<Completion> recorded;           // null if never recorded, or captured
+  std::shared_ptr<const CapturedEvent> captured;  // null unless recorded in a capture
 };
 
 class EventTable {

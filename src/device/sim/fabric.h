@@ -62,7 +62,7 @@ class Fabric {
   std::map<std::pair<const Extent*, HandleKind>, Secret> secrets_ ASHLAR_GUARDED_BY(mutex_);
   // The size of exports_ from which expired exports are removed.
   size_t sweep_threshold_ ASHLAR_GUARDED_BY(mutex_) = 64;
-  Secret name_ ASHLAR_GUARDED_BY(mutex_){};  // of this process's socket
+  Secret name_ ASHLAR_GUARDED_BY(mutex_){};  // the name of this process's socket
   UniqueFd listening_ ASHLAR_GUARDED_BY(mutex_);
   UniqueFd stop_ ASHLAR_GUARDED_BY(mutex_);  // becomes readable when the server thread must end
   std::thread server_ ASHLAR_GUARDED_BY(mutex_);

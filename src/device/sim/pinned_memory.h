@@ -31,7 +31,7 @@ class SimPinnedMemory {
   struct Range {
     size_t bytes = 0;
     DeviceIndex device;
-    bool is_allocated = false;  // by allocate(); otherwise registered by the user
+    bool is_allocated = false;  // true: by allocate(); false: registered by the user
   };
   using Ranges = std::map<DeviceAddress, Range>;
 
