@@ -93,8 +93,8 @@ class LiveBytes {
   size_t peak_ = 0;
 };
 
-// Measures a short burst of steps; each step frees one live block and allocates another. Before the
-// burst, this allocator was idle while the other allocators ran. Returns nanoseconds per step.
+// Measures a short burst of steps, each of which frees one live block and allocates another, in an
+// allocator that was idle before this call. Returns nanoseconds per step.
 template <typename Allocator>
 double time_burst(const Allocator& allocator, size_t live, uint64_t seed) {
   const std::vector<Step> steps = draw_steps(live, kSteps, seed);

@@ -9,8 +9,8 @@
 //
 //   gpu_stress [--seconds N] [--short] [--conf OPTIONS]
 //
-// Other options ("engine:async") test another engine. Exit status: 0 all bytes correct, 1
-// mismatches, 2 failure, 3 an engine that stitches never did.
+// --conf selects another engine ("engine:async"). Exit status: 0 all bytes correct, 1 mismatches,
+// 2 failure, 3 the paged engine never stitched memory.
 //
 // nvcc builds this file for a GPU (scripts/gpu). A C++ compiler builds it with copies instead of
 // kernels, for `--backend sim` or a stand-in driver.

@@ -13,7 +13,7 @@
 
 namespace ashlar::gpu {
 
-// A function pointer together with the function's name. Empty until a FunctionLoader loads it.
+// A driver function: its address and its name. Not callable until a FunctionLoader has loaded it.
 template <typename Signature>
 class DriverFunction;
 

@@ -15,11 +15,11 @@ namespace ashlar::gpu {
 class EventRegistry {
  public:
   EventId add(DeviceIndex owner, Handle event);
-  // Return the driver's handle. kInvalidArgument: there is no such event or, in the second form, it
-  // does not belong to `owner`.
+  // Return the driver's handle of an event. kInvalidArgument: there is no such event, or the event
+  // does not belong to `owner` (second function only).
   Result<Handle> find(EventId event) const;
   Result<Handle> find(EventId event, DeviceIndex owner) const;
-  // Removes the id and returns the handle. Fails like the second form of find.
+  // Removes the id and returns the handle. Fails like find with an owner.
   Result<Handle> remove(EventId event, DeviceIndex owner);
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The streams that a device created. A destroyed stream is not returned to the driver but kept for
-// reuse: drivers reuse handles, so a new stream from another library could not be distinguished
-// from a destroyed stream of Ashlar, on which a driver may crash. Thread safe.
+// reuse. Drivers reuse handles and may crash on the handle of a destroyed stream: if they reused
+// one for another library's new stream, Ashlar could not tell the two apart. Thread safe.
 #pragma once
 
 #include <atomic>

@@ -45,7 +45,8 @@ class DriverAddresses {
 
   // Returns the address that allocate() would return.
   uint64_t next_address(size_t bytes) const;
-  // Returns the chunk that the driver would reserve for `bytes` if no chunk had enough space.
+  // Returns the chunk that the driver would reserve for `bytes` if no chunk had enough space. No
+  // value if no gap is large enough.
   std::optional<Range> new_chunk_for(size_t bytes) const;
   // Return the hole or gap that contains the address.
   std::optional<Range> hole_at(uint64_t at) const;

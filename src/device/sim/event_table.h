@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The events of a machine, each with the work it was last recorded for. Recording an event replaces
-// its completion; existing waits keep the old completion. Thread safe.
+// The events of a machine, each with the completion of the work for which the event was last
+// recorded. Recording an event again replaces the completion; existing waits keep the old one.
+// Thread safe.
 #pragma once
 
 #include <memory>
