@@ -41,8 +41,8 @@ class AllocationFinder {
   Allocations result() { return std::move(found_); }
 
  private:
-  // Begins an allocation. If an earlier allocation is still live at the address, the trace lacks
-  // its free or the completion: ends it at this entry.
+  // Begins an allocation. If the trace does not complete the free of an earlier allocation at the
+  // address, that allocation ends at this entry.
   void begin(uint32_t index, const TraceEntry& entry) {
     const uint32_t id = add(entry);
     if (const auto before = live_.find(entry.address.value()); before != live_.end()) {

@@ -19,8 +19,9 @@ struct Allocation {
   static constexpr uint32_t kNoEntry = UINT32_MAX;  // greater than every entry
 
   uint32_t alloc_entry = kNoEntry;  // kNoEntry: the allocation predates the trace
-  // The free_requested and free_completed entries; the memory can be reused after the latter. If
-  // the trace lacks one, the next entry that implies it. kNoEntry: did not happen in the trace.
+  // Indexes of the free_requested and free_completed entries. The memory can be reused after
+  // free_completed. If the trace lacks one of the two, the index of the next entry that implies it.
+  // kNoEntry: the event did not happen within the trace.
   uint32_t free_entry = kNoEntry;
   uint32_t completed_entry = kNoEntry;
   DeviceAddress address{};

@@ -15,7 +15,7 @@ namespace ashlar {
 // One side of a comparison: the allocations that occupy memory at one moment of one snapshot.
 struct DiffSide {
   const Allocations& allocations;
-  const std::vector<uint32_t>& stack_numbers;  // by StackId; both sides use one StackIndex
+  const std::vector<uint32_t>& stack_numbers;  // indexed by StackId; same StackIndex on both sides
   const std::vector<uint32_t>& selected;       // indexes into allocations.all
 };
 
@@ -27,7 +27,7 @@ struct DiffRow {
   size_t new_count = 0;
   friend bool operator==(const DiffRow&, const DiffRow&) = default;
 
-  // Positive: the new side has more.
+  // Positive if the new side has more bytes.
   int64_t difference() const { return static_cast<int64_t>(new_bytes - base_bytes); }
 };
 

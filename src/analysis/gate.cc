@@ -12,7 +12,7 @@
 namespace ashlar {
 namespace {
 
-// Absorbs rounding errors of the computation.
+// Absorbs floating-point rounding errors when fragmentation is compared with its limit.
 constexpr double kTolerance = 1e-7;
 
 Status not_a_limit_error(std::string_view given) {
@@ -20,7 +20,7 @@ Status not_a_limit_error(std::string_view given) {
       "\"", given, "\" is not a limit (expected an allowed increase such as ", "+2% or +100MiB)"));
 }
 
-// Accepts digits and a decimal point only.
+// Accepts only digits and a decimal point, at most 12 characters.
 std::optional<double> parse_percent(std::string_view digits) {
   if (digits.empty() || digits.size() > 12 ||
       digits.find_first_not_of("0123456789.") != std::string_view::npos) {

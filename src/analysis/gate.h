@@ -24,7 +24,7 @@ struct GateMetrics {
 
 GateMetrics gate_metrics(const Timeline& timeline);
 
-// An allowed increase: a fraction of the baseline, or bytes. One of the two is 0.
+// An allowed increase, as a fraction of the baseline or in bytes. At least one of the two is 0.
 struct GateLimit {
   double fraction = 0;
   size_t bytes = 0;

@@ -126,7 +126,7 @@ size_t peak_live_bytes(const Allocations& allocations) {
   return peak;
 }
 
-// A least-squares fit.
+// The result of a least-squares fit. Both are 0 if x or y is constant.
 struct Line {
   double slope = 0;
   double r_squared = 0;
@@ -209,7 +209,7 @@ std::vector<size_t> LeakDetector::floors_of(const GroupHistory& history) const {
   return floors;
 }
 
-// Counts rises above all earlier floors, so that periodic use does not count.
+// Counts the parts whose floor is above all earlier floors, so that periodic use does not count.
 size_t LeakDetector::rising_parts(const std::vector<size_t>& floors) {
   size_t count = 0;
   size_t highest = floors.front();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Peaks by one pass over the allocations; packing.cc finds the layout.
+// Computes each peak in one pass over the allocations. packing.cc finds the layout.
 #include "analysis/lower_bound.h"
 
 #include <algorithm>

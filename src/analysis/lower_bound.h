@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The minimum memory of a recorded run: a lower bound for every allocator, and a layout of all
-// allocations as an upper bound for the best possible one. Pure functions.
+// The minimum memory of a recorded run: a lower bound for every allocator, and the size of a layout
+// of all allocations, which is an upper bound for the optimal layout. Pure functions.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,8 @@
 // not timed.
 //
 // In long runs, most allocations are so small that they hardly contribute to the peak, but placing
-// them would take most of the work. If there are many, they get a separate region.
+// them would take most of the work. If the run has many allocations, the small ones are placed in a
+// separate region.
 #include "analysis/packing.h"
 
 #include <algorithm>
@@ -22,8 +23,8 @@ namespace {
 constexpr uint32_t kMaxRounds = 30;
 // Work units for one placement, besides one unit per overlapping allocation.
 constexpr uint64_t kPlacementWork = 8;
-// Up to this count, all allocations are placed individually. Beyond it, the smallest ones are
-// negligible, as long as together they never exceed this fraction of the peak.
+// Up to kFewAllocations, all allocations are placed individually. Beyond that count, the smallest
+// allocations are negligible, as long as their sum never exceeds kNegligibleFraction of the peak.
 constexpr size_t kFewAllocations = 10'000;
 constexpr double kNegligibleFraction = 0.005;
 
@@ -183,7 +184,7 @@ Packing Packer::run() {
 
 // Returns the peak of the bytes in use, counting only lifetimes of at most `largest_bytes`.
 // `events` has the begin and end events of all lifetimes in time order: pairs of a rank and whether
-// it begins.
+// its lifetime begins.
 uint64_t peak_bytes(const std::vector<Lifetime>& lifetimes, uint64_t largest_bytes,
                     const std::vector<std::pair<uint32_t, bool>>& events) {
   uint64_t now = 0;

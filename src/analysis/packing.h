@@ -30,9 +30,9 @@ struct PackingOptions {
 struct Packing {
   std::vector<uint64_t> addresses{};  // one per lifetime, in the same order
   uint64_t height_bytes = 0;          // the highest end address
-  // Number of allocations that were placed in the lowest gap. The other allocations are tiny and
-  // share a region on top, or were placed after the budget was exhausted, above everything that
-  // overlaps them in time.
+  // Number of allocations that were placed in the lowest gap that can hold them. The other
+  // allocations are tiny and share a region on top, or were placed after the budget was exhausted,
+  // above everything that overlaps them in time.
   size_t in_gaps_count = 0;
   uint32_t attempt_count = 0;
 };

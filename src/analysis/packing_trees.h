@@ -42,7 +42,7 @@ class OverlapIndex {
     size_t limit;
   };
 
-  // The recursion is at most 32 levels deep.
+  // The recursion is at most 33 levels deep, because ranks have 32 bits.
   bool descend(size_t node, size_t first, size_t width, const Query& query,
                std::vector<uint32_t>& found) const {
     if (first >= query.rank_count || latest_end_[node] <= query.begin) return true;
@@ -57,7 +57,7 @@ class OverlapIndex {
   }
 
   size_t leaf_count_;
-  std::vector<uint32_t> latest_end_;  // of placed lifetimes below a node; 0: none
+  std::vector<uint32_t> latest_end_;  // per node, over the placed lifetimes below it; 0: none
 };
 
 // The highest address in use over time. Time is measured in ranks, which suffices: if two lifetimes
@@ -113,8 +113,8 @@ class Skyline {
   }
 
   size_t leaf_count_;
-  std::vector<uint64_t> highest_;  // maximum below a node, without raises of its ancestors
-  std::vector<uint64_t> raised_;   // lower bound that applies to all ranks below a node
+  std::vector<uint64_t> highest_;  // per node: maximum below it, without raises of its ancestors
+  std::vector<uint64_t> raised_;   // per node: all ranks below it are at least this high
 };
 
 }  // namespace ashlar

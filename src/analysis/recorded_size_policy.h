@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Block and segment sizes under the options of a recording. Alloc entries contain only requested
-// sizes.
+// sizes, so the block sizes have to be computed.
 #pragma once
 
 #include "ashlar/options.h"
@@ -11,7 +11,7 @@
 namespace ashlar {
 
 // Whether a segment of this size belongs to the large-block pool. Small segments have a fixed size;
-// large ones begin at 10 MiB.
+// large ones have at least 10 MiB.
 inline bool is_large_segment(size_t bytes) { return bytes != kSmallSegmentBytes; }
 
 class RecordedSizePolicy {

@@ -36,8 +36,8 @@ std::string format_setting(const Setting& setting, RecordedAllocator allocator_k
 // Whether an allocator of this kind supports the setting. PyTorch has only the classic engine.
 bool can_set(const Setting& setting, RecordedAllocator allocator_kind);
 
-// Whether both options place blocks identically. They may differ in limits, locking, pinned memory
-// and options that their engine ignores.
+// Whether engines with these options place blocks identically. The options may differ in limits,
+// locking, pinned memory and options that the engine ignores.
 bool same_policy(const AllocatorOptions& a, const AllocatorOptions& b);
 
 // Parses option text; "" means defaults. Unless the text overrides them, engine, PyTorch

@@ -63,7 +63,8 @@ size_t initial_reserved_bytes(const Snapshot& snapshot, DeviceIndex device) {
     change += reserved_delta(entry);
     lowest = std::min(lowest, static_cast<int64_t>(change));
   }
-  // Extents, if recorded, include all memory of expandable segments as well as idle memory.
+  // Extents, if recorded, include idle memory and all memory of expandable segments, which are
+  // therefore not counted again.
   size_t extent_bytes = 0;
   for (const SnapshotExtent& extent : snapshot.extents) {
     if (extent.device == device) extent_bytes += extent.bytes;

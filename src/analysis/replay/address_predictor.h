@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Predicts the addresses of segments under other settings than the recorded ones. It combines the
-// driver's placement rule with the inferred allocations of the recorded process, each at its entry.
-// Under the recorded settings, this reproduces the addresses that infer_allocations() could
-// explain. Not thread safe.
+// Predicts the addresses of segments under other settings than the recorded ones. Combines the
+// driver's placement rule with the inferred events of the recorded process, each applied at its
+// trace entry. Under the recorded settings, the prediction reproduces the addresses that
+// infer_allocations() could explain. Not thread safe.
 #pragma once
 
 #include <cstdint>

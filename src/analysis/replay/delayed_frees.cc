@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each pending block gets a stream with blocked work.
+// Records a stream with blocked work as a user of each block, which keeps the free pending until
+// the stream is resumed.
 #include "analysis/replay/delayed_frees.h"
 
 namespace ashlar {

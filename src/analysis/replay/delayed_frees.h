@@ -16,7 +16,8 @@ namespace ashlar {
 
 class DelayedFrees {
  public:
-  // REQUIRES: both outlive this object, and the engine belongs to the machine's device.
+  // REQUIRES: `machine` and `engine` outlive this object, and the engine uses a device of the
+  // machine.
   DelayedFrees(sim::Machine& machine, Engine& engine) : machine_(machine), engine_(engine) {}
 
   // Frees the block of an allocation. The free stays pending until complete(allocation).

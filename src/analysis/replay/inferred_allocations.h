@@ -2,9 +2,9 @@
 //
 // Infers allocations that a trace does not contain: by the driver, other libraries and host
 // mappings of the recorded process. The driver's placement rule predicts the address of each
-// recorded segment. If a segment has another address, something else occupied the predicted one or
-// had freed the actual one. The smallest event that explains the address is assumed. Pure
-// functions.
+// recorded segment. If a segment has another address, other memory occupied the predicted address,
+// or other memory at the actual address had been freed. The smallest event that explains the
+// address is assumed. Pure functions.
 #pragma once
 
 #include <cstdint>

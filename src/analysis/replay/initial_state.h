@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reconstructs the state of an allocator before the first entry of its trace: the final state with
-// all segment events undone. It is empty if the trace is complete. Pure functions.
+// all segment events undone. The initial state is empty if the trace is complete. Pure functions.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,9 @@
 namespace ashlar {
 
 struct InitialState {
-  // Plain segments sorted by address, with their blocks. Blocks that are freed later have the
-  // minimum size for their request, plus any remainder that is too small to split off.
+  // Segments that are not expandable, sorted by address, with their blocks. Blocks that are freed
+  // later have the minimum size for their request, plus any remainder that is too small to split
+  // off.
   std::vector<SnapshotSegment> segments{};
   // For each block in use, in order of segment and address: index into Allocations::all.
   std::vector<uint32_t> allocations{};

@@ -102,8 +102,9 @@ Status OomAnalysis::find_failure() {
   return {};
 }
 
-// Sets the limit of the next replays. If the limit was inferred, a full device is replayed as a
-// capacity and a cap as a cap, which PyTorch lets expandable segments exceed by their rounding.
+// Sets the limit of the next replays. An inferred device limit becomes the capacity, and an
+// inferred process limit becomes the cap. They differ: as in PyTorch, expandable segments may
+// exceed a cap by their rounding.
 void OomAnalysis::set_limit(size_t limit_bytes) {
   report_.limit.replayed_bytes = limit_bytes;
   if (!report_.limit.is_inferred()) return;
@@ -114,8 +115,9 @@ void OomAnalysis::set_limit(size_t limit_bytes) {
   }
 }
 
-// The limit is at least the memory that was ever reserved, and below the amounts that were refused.
-// If the device was full, the free memory that it reported raises the lower bound.
+// The limit is at least the peak of reserved memory. It is less than the reserved memory plus the
+// segment size at each refused request. If the device itself was full, the free memory that it
+// reported raises the lower bound.
 OomLimit OomAnalysis::infer_limit() const {
   size_t held = initial_reserved_bytes(snapshot_, tuning_.device);
   OomLimit limit{held, SIZE_MAX, 0, false};
@@ -138,7 +140,8 @@ OomLimit OomAnalysis::infer_limit() const {
     }
   }
   // If the bounds contradict each other, the limit was raised during the run, or the trace is
-  // inconsistent.
+  // inconsistent. The lower bound is then the reserved memory at the refusal that set the upper
+  // bound.
   if (limit.at_least_bytes >= limit.below_bytes) limit.at_least_bytes = held_at_refusal;
   return limit;
 }

@@ -59,7 +59,7 @@ struct OomState {
   size_t usable_free_bytes = 0;  // the part in segments that can_serve() the failed request
   size_t largest_hole_bytes = 0;
   size_t largest_usable_hole_bytes = 0;
-  // The segments with the most free bytes, in descending order of free bytes.
+  // The segments with live blocks that have the most free bytes, in descending order; at most 5.
   std::vector<OccupiedSegment> occupied_segments{};
 };
 

@@ -108,7 +108,8 @@ Status Replayer::set_up() {
   const RecordedSizePolicy sizes(options_.recorded);
   const InitialState start =
       reconstruct_initial_state(snapshot_, options_.device, allocations_, sizes);
-  // The limit of the recorded run is unknown, but was at least the peak of its reserved memory.
+  // The limit of the recorded run is unknown, but was at least its peak of reserved memory. Uses
+  // that peak if it exceeds the limit of the replay.
   const size_t recorded_limit =
       std::max(limit_bytes_, peak_reserved_bytes_of(snapshot_, options_.device));
   flushes_ = find_cache_flushes(trace_, {initial_reserved_bytes(snapshot_, options_.device),
@@ -127,7 +128,7 @@ Status Replayer::set_up() {
 }
 
 Status Replayer::create_engine(const AllocatorOptions& allocator) {
-  // The options may come from a file, which must not name code to run.
+  // The options may come from a file, which must not name code to run; rejects plug-ins.
   if (!allocator.plugin.library.empty()) {
     return Status::invalid_argument(
         "a recording cannot be replayed with a plug-in (expected no plugin_library)");

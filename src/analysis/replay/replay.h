@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replays a recorded run with the real engine on a simulated device. Under the recorded settings it
-// reproduces the recorded run as far as `Fidelity` says; under other settings it predicts the
-// outcome.
+// Replays a recorded run with the real engine on a simulated device. Under the recorded settings
+// the replay reproduces the recorded run to the extent that `Fidelity` measures; under other
+// settings, it predicts the outcome.
 #pragma once
 
 #include <functional>
@@ -62,7 +62,7 @@ struct ReplayResult {
   std::optional<Fidelity> fidelity{};   // unset: the settings differ from the recorded ones
   std::vector<ReservedChange> reserved{};
   uint32_t peak_entry = 0;  // the first entry with the peak of reserved bytes
-  // State after `inspect_after` or at the first failure.
+  // State after entry `inspect_after`, or at the first failure if `stop_at_oom` is set.
   std::vector<SnapshotSegment> inspected_segments{};      // with recorded streams and pools
   std::vector<PlacedAllocation> inspected_allocations{};  // sorted by address
 };

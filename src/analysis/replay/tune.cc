@@ -18,7 +18,7 @@
 namespace ashlar {
 namespace {
 
-constexpr double kFirstReplayFraction = 0.15;  // of the work left; for progress only
+constexpr double kFirstReplayFraction = 0.15;  // assumed part of the remaining work; for progress
 
 // The task counter and the progress of all tasks. Thread safe.
 class TaskProgress {
@@ -188,7 +188,7 @@ class Workers {
   std::vector<Result<Trial>>& results() { return results_; }
 
  private:
-  // Each worker writes only the results of its own tasks; run() reads them after joining.
+  // Each worker writes only the results of its own tasks. They may be read after run().
   void work() {
     for (size_t task = progress_.take(); task < settings_.size(); task = progress_.take()) {
       results_[task] = tuner_.attempt(settings_[task], [this, task](double fraction) {
@@ -204,7 +204,7 @@ class Workers {
   std::vector<Result<Trial>> results_;
 };
 
-// Returns the best of the trials that complete and satisfy the predicate.
+// Returns the index of the best trial that completes and satisfies the predicate.
 template <typename Admits>
 std::optional<size_t> best_where(const std::vector<Trial>& trials, Admits admits) {
   const auto rank = [](const Trial& trial) {

@@ -20,7 +20,7 @@ struct TuneOptions {
   size_t capacity_bytes = 0;          // of the device
   std::optional<size_t> cap_bytes{};  // memory limit of the process
   bool find_min_capacity = false;
-  size_t worker_count = 0;  // 0: one per core of the host
+  size_t worker_count = 0;  // 0: one per hardware thread of the host
   // Called regularly on the calling thread with the fraction of the work that is done.
   std::function<void(double fraction)> progress{};
   // Polled by several threads concurrently; false cancels with kTimeout.

@@ -22,7 +22,8 @@ Result<Report> report_recording(const DeviceRecording& run, std::function<bool()
   options.keep_going = std::move(keep_going);
   options.recorded = options.allocator = run.options();
   options.capacity_bytes = assumed_capacity_bytes(run.snapshot(), run.device());
-  // A run that failed was limited to little more than the memory it had.
+  // The limit of a run with a failed allocation was little more than its peak of reserved memory;
+  // that peak is used as the cap.
   if (run.has_oom()) options.cap_bytes = run.timeline().reserved_peak.bytes;
   return make_report(run.snapshot(), run.allocations(), options);
 }
