@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Numbers stacks by content, across the tables of several snapshots. Like PyTorch's tools, it drops
-// the frames of the interpreter and the dispatcher; stacks are equal if the other frames agree in
-// name, file and line. Not thread safe.
+// the frames of the interpreter and the dispatcher; stacks are equal if the remaining frames agree
+// in name, file and line. Not thread safe.
 #pragma once
 
 #include <cstdint>

@@ -166,7 +166,7 @@ std::vector<ColumnRange> downsample(const Timeline& timeline, Quantity quantity,
     const bool is_empty = range.lowest == SIZE_MAX && range.highest == 0;
     columns[column] = is_empty ? ColumnRange{.lowest = last, .highest = last} : range;
   }
-  // The state before the first entry has no column of its own. It counts in the first column.
+  // The state before the first entry has no column of its own, so it counts in the first column.
   const size_t before = value_of(timeline.initial, quantity);
   columns.front().lowest = std::min(columns.front().lowest, before);
   columns.front().highest = std::max(columns.front().highest, before);

@@ -34,8 +34,8 @@ struct Timeline {
   std::vector<TimelinePoint> points{};  // after each entry
 
   Peak requested_peak{};  // the first entry at the peak
-  // Reserved memory often stays at its peak for many entries. This peak is at the entry with the
-  // most requested bytes among them, the first if several are equal.
+  // Reserved memory often stays at its peak for many entries. `entry` is the one of these entries
+  // with the most requested bytes, or the first if several are equal.
   Peak reserved_peak{};
 
   const TimelinePoint& at(std::optional<uint32_t> entry) const {
@@ -53,8 +53,9 @@ const std::vector<TraceEntry>& trace_of(const Snapshot& snapshot, DeviceIndex de
 
 // Returns the change of the reserved bytes by an entry, modulo 2^64.
 size_t reserved_delta(const TraceEntry& entry);
-// Returns the reserved bytes before the first entry: the bytes at the end minus all changes. If an
-// incomplete file makes this or a later value negative, returns the minimum for which none is.
+// Returns the reserved bytes before the first entry: the bytes at the end minus all changes. If the
+// file is incomplete and this or a later value would be negative, returns the smallest value for
+// which none is negative.
 size_t initial_reserved_bytes(const Snapshot& snapshot, DeviceIndex device);
 // Returns the maximum of the reserved bytes over the whole trace.
 size_t peak_reserved_bytes_of(const Snapshot& snapshot, DeviceIndex device);

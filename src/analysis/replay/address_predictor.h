@@ -38,7 +38,7 @@ class AddressPredictor {
   const InferredAllocations inferred_;
   size_t next_ = 0;
   sim::DriverAddresses addresses_;
-  // Ranges at other addresses than recorded, keyed by recorded address.
+  // Ranges that the prediction places elsewhere than recorded, keyed by recorded address.
   std::map<uint64_t, MovedRange> moved_;
 };
 

@@ -116,8 +116,8 @@ void OomAnalysis::set_limit(size_t limit_bytes) {
 }
 
 // The limit is at least the peak of reserved memory. It is less than the reserved memory plus the
-// segment size at each refused request. If the device itself was full, the free memory that it
-// reported raises the lower bound.
+// segment size at each refused request. If the device reported less free memory than the segment
+// needs, the limit is the device's, and its free memory raises the lower bound.
 OomLimit OomAnalysis::infer_limit() const {
   size_t held = initial_reserved_bytes(snapshot_, tuning_.device);
   OomLimit limit{held, SIZE_MAX, 0, false};

@@ -51,7 +51,8 @@ struct OccupiedSegment {
   std::vector<OccupyingBlock> largest_blocks{};  // in descending order of size
 };
 
-// The state of the allocator at the failure, after it returned all it could to the device.
+// The state of the allocator at the failure, after it returned all segments without live blocks to
+// the device.
 struct OomState {
   size_t reserved_bytes = 0;
   size_t allocated_bytes = 0;
@@ -78,7 +79,7 @@ struct OomReport {
   TuneResult settings{};
 };
 
-// Explains the first failure of the run. Unset: there is none. Errors are those of tune().
+// Explains the first failure of the run. Unset: no allocation fails. Errors are those of tune().
 Result<std::optional<OomReport>> explain_oom(const Snapshot& snapshot,
                                              const Allocations& allocations,
                                              const OomOptions& options);

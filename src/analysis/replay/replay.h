@@ -36,7 +36,7 @@ struct ReplayOptions {
 struct ReplayedOom {
   // Unset: an allocation or a segment that predates the trace does not fit.
   std::optional<uint32_t> entry{};
-  size_t bytes = 0;           // requested; rounded if was_recorded; or the size of the segment
+  size_t bytes = 0;           // of the request (rounded if was_recorded) or segment
   bool was_recorded = false;  // the recorded run failed here, too
   StreamId stream{};          // stream, pool and stack are those of the recording, if known
   PoolId pool{};

@@ -38,7 +38,7 @@ class ReplayPools {
 
   Engine& engine_;
   PoolId current_;  // the engine's id of the pool that allocations are routed to
-  std::map<PoolId, PoolId> engine_ids_;  // recorded id to the engine's id; retained pools
+  std::map<PoolId, PoolId> engine_ids_;  // recorded id to the engine's id, of retained pools
   // The engine's id to the recorded id; includes released pools.
   std::map<PoolId, PoolId> recorded_ids_;
   uint64_t last_capture_ = 0;  // counts down, for ids that recordings are unlikely to contain
