@@ -30,7 +30,7 @@ struct ConfigArguments {
 // The allocator options that the environment selects.
 struct CurrentSettings {
   AllocatorOptions options;
-  const EnvironmentVariable* variable = nullptr;  // that set them; null: none is set
+  const EnvironmentVariable* variable = nullptr;  // that sets `options`; null: none is set
 };
 
 CommandFunction prepare_config(CLI::App& parser);

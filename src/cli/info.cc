@@ -68,7 +68,7 @@ ExitCode run_info(const InfoArguments& arguments, const Session& session) {
   return ExitCode::kSuccess;
 }
 
-// 8-4-4-4-12 hexadecimal digits, in nvidia-smi's format without "GPU-".
+// Formats a UUID as 8-4-4-4-12 hexadecimal digits: nvidia-smi's format without "GPU-".
 std::string uuid_text(const std::array<uint8_t, 16>& uuid) {
   std::string digits = fmt::format("{:02x}", fmt::join(uuid, ""));
   for (size_t place : {20U, 16U, 12U, 8U}) digits.insert(place, 1, '-');

@@ -123,7 +123,8 @@ std::optional<std::string> unknown_command_message(const std::vector<std::string
                      fmt::join(known, ", "));
 }
 
-// Names the first unknown argument and the nearest option, or returns CLI11's subparser message.
+// Names the first unknown argument and the nearest option. If no argument is unknown, returns
+// CLI11's message.
 std::string usage_message(const CLI::App& parser, const CLI::ParseError& error) {
   const CLI::App* command = &parser;
   for (const CLI::App* chosen : parser.get_subcommands()) command = chosen;
@@ -157,7 +158,7 @@ ExitCode run_prepared(const PreparedCommand& command, const Environment& environ
   return command.run({.console = console, .environment = environment, .sim_options = *sim_options});
 }
 
-// CLI11 and the standard library throw. No exception leaves the process.
+// Reports exceptions of CLI11 and the standard library as errors.
 ExitCode run_guarded(const std::vector<std::string>& arguments, const Environment& environment,
                      Console& console) {
   try {

@@ -73,8 +73,8 @@ constexpr size_t kMaxChurnBytes = 16 * kMiB;
 
 using Nanoseconds = std::chrono::duration<double, std::nano>;
 
-// Untimed pairs before each measurement of pairs: the first may have to reclaim memory cached by
-// other patterns.
+// Number of untimed pairs before each measurement of pairs, because the first pair may have to
+// reclaim memory cached by other patterns.
 constexpr size_t kWarmUpCount = 100;
 // The pattern "threads" runs this many times more operations, so that differences in the start of
 // the threads do not matter.
@@ -217,9 +217,10 @@ class ProgressReporter {
   double share_ = 0;
 };
 
-// Measures all in turn, round by round, so that changes of the clock rate affect all alike. The
-// first round is a warm-up and not counted. Measurements that lack `rounds` undisturbed samples
-// continue for up to four times as many rounds, since other processes may disturb some rounds.
+// Runs all measurements in turn, round by round, so that changes of the clock rate affect them
+// equally. The first round is a warm-up and not counted. Measurements that lack `rounds`
+// undisturbed samples continue for up to four times as many rounds, since other processes may
+// disturb some rounds.
 void measure_round_robin(std::vector<Measurement>& measurements, size_t rounds,
                          const BenchProgress& progress) {
   constexpr size_t kMaxRoundsFactor = 4;
@@ -283,8 +284,8 @@ void add_patterns(std::vector<Measurement>& measurements, const std::string& nam
     measurements.push_back({{"churn", name, 0, live, 1, 0},
                             [=] { return time_churn(first, live, kMaxChurnBytes, count); }});
   }
-  // The thread counts are adjacent in the list, so that they run directly after each other: the
-  // clock rate varies over time.
+  // The measurements with different thread counts are adjacent, so that they run directly after
+  // each other: they are compared, and the clock rate varies over time.
   for (size_t threads = 1; threads <= targets.size(); ++threads) {
     const std::vector<Target> subset(targets.begin(),
                                      targets.begin() + static_cast<ptrdiff_t>(threads));
@@ -352,7 +353,8 @@ Result<BenchOutcome> run_bench(const BenchOptions& options, const BenchProgress&
   Result<EngineFixture> paged = EngineFixture::create(EngineKind::kPaged);
   if (!paged.ok()) return paged.status();
   add_engine_measurements(measurements, "paged", *paged, count);
-  // A separate allocator: the holes stay in its small-block pool.
+  // A separate allocator, so that the holes, which stay in its small-block pool, do not affect the
+  // other patterns.
   Result<EngineFixture> fragmented = EngineFixture::create(EngineKind::kPaged);
   if (!fragmented.ok()) return fragmented.status();
   for (const size_t holes : {size_t{1000}, size_t{1000000}}) {

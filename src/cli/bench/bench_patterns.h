@@ -27,7 +27,7 @@ struct BenchResult {
   // "history": pairs that are recorded, without stacks; engines only.
   std::string name;
   std::string allocator;  // "mimalloc", "classic.buffer", "paged.raw", …
-  size_t bytes = 0;       // block size; 0: log-uniform from 512 B to 16 MiB, or to 16 KiB
+  size_t bytes = 0;       // block size; 0: log-uniform from 512 B to 16 MiB (churn16k: 16 KiB)
   size_t live = 0;        // number of live blocks, or of holes
   size_t threads = 1;
   double ns = 0;  // per allocate and free, on each thread

@@ -6,7 +6,7 @@
 
 namespace ashlar {
 
-// Nanoseconds for a fixed loop of about 20 us that uses only the core's registers.
+// Runs a fixed loop of about 20 us that uses only the core's registers. Returns its nanoseconds.
 double measure_calibration_loop();
 
 struct Sample {

@@ -95,7 +95,7 @@ class Workload {
   const size_t extent_bytes_;
   WorkloadRecord record_;
   FinishLog log_;
-  // Written by one piece of work each, and read after synchronizing with it.
+  // Each is written by one piece of work, and read after that piece has finished.
   size_t writers_seen_by_join_ = 0;
   size_t joins_seen_by_reduce_ = 0;
 

@@ -13,9 +13,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Counters are sent immediately unless the process is stopped; a snapshot takes time to create.
+// Timeout for statistics, which the process sends immediately unless it is suspended.
 constexpr milliseconds kStatsTimeout{1'500};
-// A snapshot has one timeout for each read and one for the whole transfer.
+// A snapshot takes time to create. It has one timeout for each read and one for the whole transfer.
 constexpr milliseconds kSnapshotReadTimeout{120'000};
 constexpr milliseconds kSnapshotTotalTimeout{3'600'000};
 constexpr uint64_t kMaxSnapshotBytes = uint64_t{16} << 30;
@@ -62,8 +62,8 @@ Result<Snapshot> LiveClient::take_snapshot(uint64_t allocator) {
   return read_snapshot(name, std::make_unique<MemorySource>(reply->body));
 }
 
-// The server closes idle connections after a minute. If a request on an existing connection fails
-// with kDeviceFault, it is sent once more on a new one.
+// The server closes idle connections after a minute. Therefore, a request that fails with
+// kDeviceFault on an existing connection is sent once more on a new connection.
 Result<http::ClientResponse> LiveClient::request(const std::string& target,
                                                  const http::ClientLimits& limits) {
   const bool was_connected = client_.has_value();

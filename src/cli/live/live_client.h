@@ -28,9 +28,9 @@ class LiveClient {
 
   // Requests the current statistics.
   // kInvalidArgument: no such process, or it has live monitoring off. kPeerLost: an earlier request
-  // succeeded, but the process has ended or stopped live monitoring. kDeviceFault: no request has
-  // succeeded yet, and the connection failed. kTimeout: no response. kFormat: the response is
-  // malformed.
+  // succeeded, but the process can no longer be reached. kDeviceFault: no request has succeeded
+  // yet, and the connection failed. kTimeout: no response. kFormat: the response is malformed or
+  // has an HTTP status other than 200.
   Result<LiveStats> get_stats();
   // Takes a snapshot of one allocator. Fails like get_stats(), and with kInvalidArgument if the
   // process has no such allocator.

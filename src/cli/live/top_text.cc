@@ -32,14 +32,15 @@ std::string rate(const LiveSamples& samples, std::vector<Stats> LiveStats::*list
   const double seconds = now.monitored_seconds - previous.monitored_seconds;
   const auto then = std::find_if((previous.*list).begin(), (previous.*list).end(),
                                  [&](const Stats& each) { return each.number == stats.number; });
-  // If so, the allocator is new, the counter was reset, or the PID was reused.
+  // The rate is unknown if the allocator is new, the counter was reset, or the PID was reused.
   if (then == (previous.*list).end() || seconds <= 0 || stats.*counter < *then.*counter) return "-";
   const double per_second = static_cast<double>(stats.*counter - *then.*counter) / seconds;
   return per_second < 1000 ? fmt::format("{:.1f}", per_second)
                            : group_digits(static_cast<uint64_t>(std::min(per_second, 1e18)));
 }
 
-// Ordered by importance: a narrow terminal cuts the columns on the right.
+// The columns are in descending order of importance, because a narrow terminal cuts off those on
+// the right.
 constexpr const char* kColumns =
     "{:>3} {:<8} {:<7} {:>11} {:>11} {:>11} {:>11} {:>5} {:>5} {:>9} {:>8} {:>9}\n";
 

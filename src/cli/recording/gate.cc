@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar gate`: checks for continuous integration that a run does not need more memory than a
-// baseline, within limits. The exit code is the result.
+// `ashlar gate`: checks, for continuous integration, that a run does not exceed the memory use of a
+// baseline by more than the given limits. The exit code is the result.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -100,7 +100,7 @@ Status invalid_option_error(std::string_view option, const Status& failure) {
 }
 
 Result<GateLimits> parse_gate_limits(const GateArguments& arguments) {
-  // Standard output carries the text or JSON result.
+  // Standard output carries the text or JSON result, so reports must go to files.
   if (arguments.junit == "-" || arguments.markdown == "-") {
     return Status::invalid_argument("--junit and --markdown need a file name, not -");
   }

@@ -50,7 +50,7 @@ std::string summary_of(const GateReport& report) {
                      report.result.checks.size(), failed == 1 ? "s" : "");
 }
 
-// File names may contain Markdown syntax.
+// Escapes Markdown syntax, which file names may contain.
 std::string escape_markdown(std::string_view text) {
   std::string escaped;
   for (char c : printable(text)) {

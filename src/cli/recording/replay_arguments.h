@@ -32,7 +32,7 @@ struct TuneArguments {
   std::string file{};
   LimitArguments limits{};
   std::optional<uint64_t> device{};
-  size_t job_count = 0;  // 0: one per core
+  size_t job_count = 0;  // 0: one per hardware thread
 };
 
 // Declares --capacity and --cap. `arguments` must outlive the parser.

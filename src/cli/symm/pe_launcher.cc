@@ -218,8 +218,8 @@ class PeLauncher {
     return {};
   }
 
-  // Reaps all PEs that have ended. Records the PEs that were killed by a signal first, because
-  // other PEs may have failed as a consequence.
+  // Reaps all PEs that have ended. Of these, first records the PEs that were killed by a signal,
+  // because the others may have failed as a consequence.
   void reap() {
     std::vector<EndedPe> all;
     int status = 0;

@@ -23,8 +23,8 @@ struct PeResult {
   std::string message{};  // which PE failed and how; empty: nothing to report
 };
 
-// Runs the PEs and returns when all have ended. Blocks signals for the process and forwards them to
-// the PEs. REQUIRES: no other threads.
+// Runs the PEs and returns when all have ended. Forwards termination and user signals to the PEs.
+// Blocks these signals and SIGCHLD until the process ends. REQUIRES: no other threads.
 Result<PeResult> run_pes(const PeOptions& options, const Environment& environment);
 
 }  // namespace ashlar

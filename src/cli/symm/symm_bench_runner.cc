@@ -55,7 +55,8 @@ Result<std::shared_ptr<symm::Transport>> open_transport(const SymmBenchOptions& 
 #endif
 }
 
-// Ranks on machines with different names communicate only through the transport.
+// For UCX, gives each rank a machine of its own, because ranks on different machines communicate
+// only through the transport.
 symm::HeapOptions heap_options(int rank, SymmBenchTransport transport) {
   symm::HeapOptions options;
   if (transport == SymmBenchTransport::kUcx) options.machine = text("machine of rank ", rank);

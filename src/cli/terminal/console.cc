@@ -29,8 +29,8 @@ int write_all(int descriptor, std::string_view bytes) {
   return 0;
 }
 
-// open(2) returns the lowest free descriptor, so the loop must ascend. Opening read-only keeps
-// writes to a closed standard output an error.
+// open(2) returns the lowest free descriptor, so the loop must ascend. /dev/null is opened
+// read-only, so that writes to a closed standard output still fail.
 void fill_closed_descriptors() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDONLY));

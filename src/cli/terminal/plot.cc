@@ -88,7 +88,8 @@ Canvas::Canvas(const Plot& plot, const Glyphs& glyphs)
   }
 }
 
-// A value above zero always gets at least one eighth, so that it is visible.
+// Returns the height of a value in eighths of a cell: at least 1 if the value is above zero, so
+// that it is visible.
 size_t Canvas::eighths_of(size_t bytes) const {
   if (bytes == 0) return 0;
   const double part = static_cast<double>(bytes) / static_cast<double>(highest_bytes_);
@@ -159,8 +160,8 @@ std::string Canvas::mark_text() const {
   return fmt::format("{}{} {}", line, plot_.mark->text, glyphs_.mark);
 }
 
-// Returns the label of the row, or "". The top row has one and, if the height is even, the row at
-// half the height.
+// Returns the label of the row, or "". The top row has a label and, if the height is even, so does
+// the row at half the height.
 std::string Canvas::label_of(size_t row) const {
   if (row + 1 == rows_.size()) return format_bytes(highest_bytes_);
   if ((row + 1) * 2 == rows_.size()) return format_bytes(highest_bytes_ / 2);

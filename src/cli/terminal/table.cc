@@ -89,7 +89,7 @@ std::string Table::to_text() const {
 }
 
 size_t text_width(std::string_view utf8) {
-  // Every character has exactly one byte that is not a continuation (10xxxxxx).
+  // Counts the bytes that are not continuations (10xxxxxx): every character has exactly one.
   const std::string plain = strip_style(utf8);
   return static_cast<size_t>(
       std::count_if(plain.begin(), plain.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));

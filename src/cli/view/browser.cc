@@ -27,7 +27,8 @@ bool start_browser(const std::string& address, const Environment& environment) {
   for (std::string& setting : settings) variables.push_back(setting.data());
   variables.push_back(nullptr);
 
-  // The child has no access to our streams and starts with default signal handling.
+  // The child gets /dev/null as its standard streams, and the default handling of the signals that
+  // this process ignores.
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

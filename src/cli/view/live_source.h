@@ -17,7 +17,8 @@ class LiveSource final : public view::LiveProcess {
   LiveSource(pid_t pid, int stop_fd) : pid_(pid), stop_fd_(stop_fd) {}
 
   // Returns a title such as "train, process 4711". kInvalidArgument: no such process, live
-  // monitoring is off, or the process has no allocator; kTimeout: no response.
+  // monitoring is off, or the process has no allocator; other errors are those of
+  // LiveClient::get_stats().
   Result<std::string> name() const;
 
   Result<std::string> stats() override;

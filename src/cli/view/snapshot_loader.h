@@ -23,7 +23,8 @@ class SnapshotLoader {
 
   // Takes snapshots of the monitored process, if any, then reads the files in order, and reports
   // progress to the page. Returns false if a signal arrived first. Fails like
-  // LiveProcess::take_snapshots(), read_snapshot() and Viewer::add().
+  // LiveProcess::take_snapshots(), read_snapshot() and Viewer::add(). kDeviceFault: no thread or
+  // event descriptor could be created.
   Result<bool> run(const std::vector<std::string>& files, const StopSignals& signals);
 
  private:
