@@ -23,8 +23,8 @@ class StackIndex {
   static constexpr uint32_t kNoStack = 0;
 
   // Adds the stacks of a snapshot and returns their numbers, indexed by StackId. Equal stacks have
-  // equal numbers. If all frames of a stack are boilerplate, the stack keeps them. REQUIRES: the
-  // tables outlive the index.
+  // equal numbers. If all frames of a stack are boilerplate, the stack keeps them.
+  // REQUIRES: the tables outlive the index.
   std::vector<uint32_t> add(const SnapshotTables& tables);
 
   size_t size() const { return stacks_.size(); }

@@ -51,8 +51,8 @@ struct OccupiedSegment {
   std::vector<OccupyingBlock> largest_blocks{};  // in descending order of size
 };
 
-// The state of the allocator at the failure, after it returned all segments without live blocks to
-// the device.
+// The state of the allocator at the failure, after the allocator returned all the memory that it
+// could to the device.
 struct OomState {
   size_t reserved_bytes = 0;
   size_t allocated_bytes = 0;

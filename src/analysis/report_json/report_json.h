@@ -16,7 +16,8 @@ namespace ashlar {
 
 // Calls make_report() with the settings of the recording. If an allocation failed in the recording,
 // the replayed process is limited to the recorded peak of reserved bytes. `keep_going` is polled by
-// several threads; false cancels with kTimeout. REQUIRES: run.has_history().
+// several threads; false cancels with kTimeout.
+// REQUIRES: run.has_history().
 Result<Report> report_recording(const DeviceRecording& run, std::function<bool()> keep_going = {});
 
 // Requested bytes at the peak by stack, largest first. Stacks are numbered as in

@@ -6,7 +6,7 @@
 
 namespace ashlar {
 
-// Runs a fixed loop of about 20 us that uses only the core's registers. Returns its nanoseconds.
+// Runs a fixed loop of about 20 us that uses only the core's registers. Returns its time in ns.
 double measure_calibration_loop();
 
 struct Sample {
