@@ -27,7 +27,8 @@ class Decoder {
   };
 
   virtual ~Decoder() = default;
-  // kFormat: the data is corrupt or requires too much memory.
+  // Decodes some of the input into `output`. kFormat: the data is corrupt or requires too much
+  // memory.
   virtual Result<Progress> decode(const Input& input, std::span<char> output) = 0;
 };
 

@@ -111,7 +111,7 @@ class CountingSource final : public ByteSource {
 // Limits the ratio of decompressed to compressed bytes. Recorded files have ratios of 10 to 20.
 class ExpansionLimit final : public ByteSource {
  public:
-  // `compressed` is part of `decoded`.
+  // `compressed` is the input of `decoded`, which owns it.
   ExpansionLimit(std::unique_ptr<ByteSource> decoded, const CountingSource& compressed)
       : decoded_(std::move(decoded)), compressed_(compressed) {}
 

@@ -21,8 +21,8 @@ using Json = nlohmann::json;
 // Limits the memory for open containers. Snapshots are nested at most ten deep.
 constexpr size_t kMaxDepth = 1000;
 
-// The input as a stream buffer. It counts the bytes since the parser's last callback, because the
-// parser buffers a whole string or number before it calls.
+// The input as a stream buffer. Ends the input when the bytes since the parser's last callback
+// exceed the limit, because the parser buffers a whole string or number before a callback.
 class JsonBytes final : public std::streambuf {
  public:
   JsonBytes(ByteSource& source, const ReadLimits& limits)

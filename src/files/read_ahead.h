@@ -19,7 +19,7 @@ class ReadAhead final : public ByteSource {
  public:
   // kDeviceFault: no thread could be created.
   static Result<std::unique_ptr<ByteSource>> start(std::unique_ptr<ByteSource> input);
-  // Waits for the read of the input that is in progress, if any.
+  // Stops the thread. Waits for its read of the input, if one is in progress.
   ~ReadAhead() override;
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first byte after decompression distinguishes pickle from JSON.
+// The first bytes after decompression distinguish pickle from JSON.
 #include "files/read_snapshot.h"
 
 #include <algorithm>
@@ -34,8 +34,8 @@ Result<Snapshot> read_from(std::unique_ptr<ByteSource> bytes, const ReadLimits& 
 }
 
 // Bounds the memory by the size of the file, so that a small file cannot exhaust memory. Recorded
-// files need less than 200 bytes per byte, compressed with xz. Without a size (pipes, standard
-// input), returns the limits unchanged.
+// files need less than 200 bytes of memory per byte of the xz-compressed file. Without a size
+// (pipes, standard input), returns the limits unchanged.
 ReadLimits limits_for(const std::string& path, ReadLimits limits) {
   constexpr size_t kBaseBytes = 32 * kMiB;
   constexpr size_t kBytesPerFileByte = 2048;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffered writing to a ByteSink. After the first error nothing more is written; finish() returns
-// it. Not thread safe.
+// Buffered writing to a ByteSink. After the first error nothing more is written, and finish()
+// returns that error. Not thread safe.
 #pragma once
 
 #include <charconv>

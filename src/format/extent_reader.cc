@@ -230,7 +230,7 @@ bool ExtentReader::check_mappings(const Snapshot& snapshot) {
                            " overlaps the next one (expected one extent per address)"));
 }
 
-// Memory is handed out at an extent's home, so the home must lie within a segment.
+// Memory is handed out at an extent's home, so the home must lie within an expandable segment.
 bool ExtentReader::check_homes(const Snapshot& snapshot) {
   std::vector<DeviceRange> segments;
   for (const SnapshotSegment& segment : snapshot.segments) {

@@ -40,8 +40,8 @@ void apply(const TraceEntry& entry, Counters& counters) {
   }
 }
 
-// Returns the counters before the first entry: the final values, which the segments have, minus all
-// changes in the trace. They are not zero if the beginning of the trace is missing.
+// Returns the counters before the first entry: the final values, taken from the segments, minus all
+// changes in the trace. If the trace is complete, the results are zero.
 Counters initial_counters(const Snapshot& snapshot, size_t device) {
   Counters counters;
   for (const SnapshotSegment& segment : snapshot.segments) {

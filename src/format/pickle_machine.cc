@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "numbers in pickles ar
 
 namespace {
 
-// A mark takes one byte in the file and eight in memory.
+// Bounds the memory for marks: a mark takes one byte in the file and eight in memory.
 constexpr size_t kMaxMarks = 1 << 20;
 constexpr int kFirstProtocol = 2;
 constexpr int kLastProtocol = 5;
@@ -286,7 +286,8 @@ bool PickleMachine::put() {
   return read(index) && put_at(index);
 }
 
-// Writers number memo entries consecutively, so an index is smaller than the byte offset.
+// Writers number memo entries consecutively, so an index is smaller than the byte offset. Larger
+// indexes are rejected, because they would make the memo larger than the file.
 bool PickleMachine::put_at(uint64_t index) {
   if (!has_values(1)) return false;
   if (index >= input_.offset()) {
@@ -316,7 +317,7 @@ bool PickleMachine::get() {
 
 // Stack
 
-// Like Python, removes the newest mark if it is on top of the stack.
+// Removes the top value. Like Python, removes the newest mark instead if it is on top of the stack.
 bool PickleMachine::pop() {
   if (!marks_.empty() && marks_.back() == stack_.size()) {
     marks_.pop_back();

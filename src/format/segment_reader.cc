@@ -166,7 +166,7 @@ bool SegmentReader::read_state(Value value, SnapshotBlock& block) {
 }
 
 // Until 2023, PyTorch wrote for each block a list of the allocations that had occupied it, newest
-// first.
+// first. Takes the requested size and the stack from the newest, unless the block has its own.
 bool SegmentReader::read_history(Value list, SnapshotBlock& block, PresentKeys& present) {
   std::span<const Value> all;
   std::span<const Value> newest;

@@ -15,7 +15,8 @@ constexpr size_t kTableEntryBytes = 192;
 // Distinguishes forward stacks from stacks in the number of a converted list.
 constexpr uint32_t kForwardBit = uint32_t{1} << 31;
 
-// Index keys are concatenations of parts, each prefixed with its length to be unambiguous.
+// Index keys are concatenations of numbers and texts. Each text is prefixed with its length, so
+// that different contents have different keys.
 void append_number(std::string& key, uint64_t number) {
   key.append(reinterpret_cast<const char*>(&number), sizeof(number));
 }
@@ -102,7 +103,7 @@ bool StackReader::read_frame(Value dict, uint32_t& frame) {
   return true;
 }
 
-// Copies strings only for a frame that is not known yet.
+// Adds strings to the tables only for a frame that is not known yet.
 bool StackReader::make_frame(std::span<const Value> items, uint32_t& frame) {
   std::string_view name;
   std::string_view filename;

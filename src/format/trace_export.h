@@ -10,11 +10,11 @@
 
 namespace ashlar {
 
-// Trace-event JSON for ui.perfetto.dev and chrome://tracing: memory counters over time, annotations
-// as slices, out-of-memory errors as instants.
+// Writes trace-event JSON for ui.perfetto.dev and chrome://tracing: memory counters over time,
+// annotations as slices, out-of-memory errors as instants.
 Status write_perfetto(const Snapshot& snapshot, ByteSink& sink);
 
-// CSV for spreadsheets and scripts: one row per trace entry.
+// Writes CSV for spreadsheets and scripts: one row per trace entry.
 Status write_trace_csv(const Snapshot& snapshot, ByteSink& sink);
 
 }  // namespace ashlar

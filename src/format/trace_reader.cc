@@ -54,7 +54,7 @@ bool TraceReader::read_trace(Value list, std::vector<TraceEntry>& trace) {
   std::span<const Value> items;
   if (!fields_.list(Key::kDeviceTraces, list, items)) return fields_.fail(": " + fields_.problem());
   if (take_whole(items, trace)) return true;
-  // A list can contain the same entry many times.
+  // A list can contain the same entry many times, so the copies are charged.
   if (!fields_.charge(items.size() * sizeof(TraceEntry))) {
     return fields_.fail(": " + fields_.problem());
   }

@@ -43,7 +43,7 @@ bool ValueStore::add_string(std::string_view bytes, Value& made) {
 }
 
 // Tuples are immutable, so equal tuples may share storage. In pickles with pool ids, every trace
-// entry has such a tuple, which is usually equal to the previous one.
+// entry has a tuple for its pool id, which usually equals the tuple of the previous entry.
 bool ValueStore::add_tuple(std::span<const Value> items, Value& made) {
   if (last_tuple_.kind == ValueKind::kTuple) {
     const std::span<const Value> last = this->items(last_tuple_);

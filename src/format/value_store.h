@@ -24,13 +24,13 @@
 namespace ashlar {
 
 // Bounds on the work that a file can cause. A history of three million entries with stacks needs
-// about a quarter of this memory.
+// about a quarter of the default `value_bytes`.
 struct ReadLimits {
   // Memory for the values of one file while it is read. Excess capacity of tables is not counted.
   size_t value_bytes = size_t{2} << 30;
 };
 
-// Device indexes in a file are below this.
+// Exclusive upper limit of the device indexes in a file.
 inline constexpr uint64_t kMaxDevices = 4096;
 
 // A string hash with a random seed per instance, so that no file can contain strings that are
@@ -155,7 +155,7 @@ class ValueStore {
   }
 
   // Keeps the first `count` containers and removes those that were added later.
-  // REQUIRES: no other value refers to them.
+  // REQUIRES: no remaining value refers to the removed containers.
   void forget_since(size_t count);
 
   // Counts memory that readers allocate for the values. Fails if the limit would be exceeded.
