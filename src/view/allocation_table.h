@@ -53,7 +53,8 @@ class AllocationTable {
     std::shared_ptr<const Order> order{};
   };
 
-  // Shared with requests that still use an order when it is evicted from the cache.
+  // Returns the order for a query, from the cache if possible. The order is shared, because a
+  // request may still use it when it is evicted from the cache.
   std::shared_ptr<const Order> order_for(const TableQuery& query) const;
   Order find(const TableQuery& query) const;
   std::vector<bool> stacks_with(std::string_view search) const;

@@ -127,7 +127,8 @@ void Document::compute_reserved() {
       reserved_peak_ = entry;
     }
   }
-  // Memory is obtained from the device just before the allocation that needs it.
+  // Memory is obtained from the device just before the allocation that needs it, so the peak moves
+  // to that allocation.
   const uint32_t next = reserved_peak_ + 1;
   const bool is_for_next =
       most > before && next < entry_count() && (*trace_)[next].action == TraceAction::kAlloc;

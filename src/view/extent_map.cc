@@ -11,7 +11,8 @@
 namespace ashlar::view {
 namespace {
 
-// Mapping times and entry times are separate clock readings, both rounded down.
+// The maximum error when a mapping time is compared with an entry time: they are separate clock
+// readings, both rounded down.
 constexpr double kClockErrorUs = 1;
 
 // Whether the pieces cover the whole range.
@@ -55,9 +56,9 @@ class ExtentLocator {
       ++covered_count;
       extent.home = address;
     }
-    // If the trace is incomplete and several mappings are covered, the home is unknown. Since idle
-    // memory stays mapped in the trace where it was used last, a paused pool must have released the
-    // memory if no mapping is covered.
+    // If several mappings are covered, the trace is incomplete and the home is unknown. If none is
+    // covered, a paused pool has released the memory: otherwise, in the trace, idle memory stays
+    // mapped where it was used last.
     if (covered_count != 1) extent.home = {};
     if (covered_count == 0) extent.addresses.clear();
     return extent;
@@ -68,7 +69,7 @@ class ExtentLocator {
 
  private:
   bool is_last_;
-  double time_us_;  // NaN: no mapping existed yet
+  double time_us_;  // NaN: unknown; then no mapping counts as existing
   std::vector<SegmentPiece> pieces_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds the checkpoints, and starts each query at the last one that is not later.
+// Builds the checkpoints, and starts each query at the last checkpoint that is not later than the
+// queried moment.
 #include "view/interval_index.h"
 
 #include <algorithm>

@@ -24,8 +24,8 @@ struct Mark {
   const Annotation* annotation = nullptr;  // null: the entry is an annotation
 };
 
-// Returns the last entry that is not later than the time, or the first entry if all are. Assumes
-// ascending times.
+// Returns the last entry that is not later than the time, or the first entry if all are later.
+// Assumes ascending times.
 uint32_t entry_at(const Document& document, int64_t time_us) {
   const std::vector<TraceEntry>& trace = document.trace();
   const auto after =

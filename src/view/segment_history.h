@@ -15,7 +15,8 @@
 
 namespace ashlar::view {
 
-// A plain segment, or a part of an expandable segment that was mapped for some time.
+// A plain (not expandable) segment, or a part of an expandable segment that was mapped for some
+// time.
 struct SegmentPiece {
   AddressRange range{};
   StreamId stream{};

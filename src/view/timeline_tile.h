@@ -14,7 +14,8 @@
 namespace ashlar::view {
 
 inline constexpr uint32_t kTileColumns = 512;
-// Each level of detail divides the minimum size of the allocations in a tile by four.
+// The highest level of detail. Each level divides the minimum size of the allocations in a tile by
+// four.
 inline constexpr uint32_t kMaxDetail = 4;
 // Maximum number of allocations in a tile. Beyond it, only the largest are included.
 inline constexpr size_t kMaxTileRows = 40'000;
