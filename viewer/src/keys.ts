@@ -112,7 +112,8 @@ function isTyping(event: KeyboardEvent): boolean {
   return true;
 }
 
-// Lists use letters to search; checkboxes and similar inputs do not.
+// Whether the element handles letter keys itself. Text fields do, and lists, which search by
+// letter; checkboxes and similar inputs do not.
 export function acceptsText(tag: string, type: string | null): boolean {
   if (tag === "SELECT" || tag === "TEXTAREA") return true;
   return tag === "INPUT" && !["checkbox", "radio", "file", "button"].includes(type ?? "text");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state shared by all views: document, moment, selection. It is stored in the URL's fragment,
-// so that a view can be shared as a link.
+// The state shared by all views: document, moment, selection. Except for the vertical zoom, it is
+// stored in the URL's fragment, so that a view can be shared as a link.
 import { batch, computed, effect, signal } from "@preact/signals";
 import { type Grouping, kGroupings } from "./api/scene.ts";
 import type { Span } from "./model/tiles.ts";
@@ -28,7 +28,7 @@ export const vertical = signal(kAllBytes);
 export const search = signal("");
 export const otherDocument = signal<number | null>(null); // the document to compare with
 
-// Entry, allocation and stack ids are specific to a document, so they are reset.
+// Shows another document. Resets cursors, selection and zoom, which are specific to a document.
 export function showDocument(number: number): void {
   if (number === documentNumber.value) return;
   batch(() => {

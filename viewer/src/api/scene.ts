@@ -179,7 +179,7 @@ export interface AddressMap {
   extent_has_home: Uint8Array; // 0: idle, or the home is unknown
   extent_home: BigUint64Array;
   mapping_first: Uint32Array; // one per extent, plus an end
-  mapping_address: BigUint64Array; // a mapping of the extent
+  mapping_address: BigUint64Array; // addresses of all mappings, grouped by extent
   range_first: Uint32Array; // one per segment, plus an end
   range_offset: Float64Array;
   range_bytes: Float64Array;

@@ -50,7 +50,7 @@ export function makePainter(canvas: HTMLCanvasElement, restored: () => void): Qu
 let gpu: boolean | null = null;
 
 // Without a GPU, WebGL2 is emulated and ten times slower than the canvas. Not all browsers report
-// this through failIfMajorPerformanceCaveat.
+// this through failIfMajorPerformanceCaveat, so the renderer's name is checked as well.
 function hasGpu(): boolean {
   if (gpu !== null) return gpu;
   const gl = document

@@ -60,12 +60,12 @@ export class TileStore {
     return null;
   }
 
-  // Whether the tile does not exist, so that a coarser tile remains in its place.
+  // Whether the self-contained file lacks the tile, so that a coarser tile remains in its place.
   isMissing(key: TileKey): boolean {
     return this.missing.has(nameOf(key));
   }
 
-  // Whether no more tiles are expected.
+  // Whether each of the tiles is loaded or known to be missing.
   isSettled(keys: TileKey[]): boolean {
     return keys.every((key) => this.kept.has(nameOf(key)) || this.missing.has(nameOf(key)));
   }

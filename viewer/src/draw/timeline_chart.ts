@@ -210,7 +210,8 @@ export class TimelineChart {
   }
 }
 
-// Whether the rectangles are unchanged: cursors are drawn on the other canvas.
+// Whether both options have the same rectangles. Ignores cursors, which are drawn on the other
+// canvas.
 function showsTheSame(a: TimelineOptions, b: TimelineOptions): boolean {
   return (
     a.client === b.client &&

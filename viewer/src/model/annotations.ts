@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Annotations and OOMs of a document. Long lists are truncated by the server, so that annotations
-// after the last one are unknown.
+// Annotations and OOMs of a document. The server truncates long lists, so annotations after the
+// last one in the list are unknown.
 import type { DocumentScene } from "../api/scene.ts";
 import { formatCount, plural } from "./format.ts";
 

@@ -21,7 +21,7 @@ export function idleExtents(map: AddressMap): number[] {
   return [...map.extent_has_home.keys()].filter((extent) => map.extent_has_home[extent] === 0);
 }
 
-// Returns the mapped range of the segment that contains the offset, or kNone.
+// Returns the mapped range that contains the offset in the segment, or kNone.
 export function mappedRangeAt(map: AddressMap, segment: number, offset: number): number {
   let [low, high] = [map.range_first[segment], map.range_first[segment + 1]];
   const end = high;

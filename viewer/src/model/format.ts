@@ -5,7 +5,7 @@
 const kUnits = ["B", "KiB", "MiB", "GiB", "TiB"];
 const kCount = new Intl.NumberFormat("en-US");
 
-// Formats bytes like "12.39 GiB"; counts below 1 KiB have no decimals.
+// Formats bytes like "12.39 GiB"; sizes below 1 KiB have no decimals.
 export function formatBytes(bytes: number): string {
   const unit = unitOf(Math.abs(bytes));
   if (unit === 0) return `${Math.round(bytes)} B`;

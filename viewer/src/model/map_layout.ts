@@ -12,7 +12,7 @@ export interface MapLayout {
   segmentOf: Uint32Array; // one per quad, in the same order
   pieces: SegmentPiece[]; // outlines: one piece of a segment per line
   headings: MapHeading[];
-  origins: MapOrigin[]; // the start of each segment, in the same order
+  origins: MapOrigin[]; // the start of each segment of the map, in the same order
   mappedRanges: MapBox[]; // boxes of mapped ranges
   idle: MapBox[]; // boxes of idle extents
   height: number;
@@ -24,7 +24,7 @@ export interface MapHeading {
   bytes: number;
   segments: number;
   views: number;
-  idle: number; // extents
+  idle: number; // number of idle extents
 }
 
 export interface MapOrigin {
@@ -75,7 +75,7 @@ export function fittingBytesPerPixel(map: AddressMap, width: number, height: num
   return Math.max(1, total / pixels);
 }
 
-// Mapped bytes; parts of the address range may be unmapped.
+// Returns the mapped bytes of a segment, without the unmapped parts of its address range.
 function memoryIn(map: AddressMap, segment: number): number {
   let bytes = 0;
   for (let i = map.segment_first[segment]; i < map.segment_first[segment + 1]; ++i) {

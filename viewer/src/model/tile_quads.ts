@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Converts a tile to rectangles: one per row and height. x is in columns, y in bytes; the painter
-// transforms them to pixels.
+// Converts a tile to rectangles: a row has one for each position that it takes. x is in columns, y
+// in bytes; the painter transforms them to pixels.
 //
-// The sum of small allocations is drawn on top, between the rows and the total. It changes in
-// nearly every column; drawn below, it would move all rows each time.
+// The sum of small allocations is drawn on top, between the rows and the total. This sum changes in
+// nearly every column. Drawn below the rows, it would move all of them with each change.
 import type { AllocationTile, GroupTile, Tile } from "../api/scene.ts";
 
 export interface Quads {

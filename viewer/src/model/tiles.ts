@@ -80,7 +80,7 @@ export function wholeSpan(document: DocumentScene): Span {
   return { from: 0, to: Math.max(1, document.entries) };
 }
 
-// Clamps a span to the document. Shifts it, keeping its length, if it exceeds one of the ends only.
+// Clamps a span to the document. Shifts it, keeping its length, if it exceeds only one of the ends.
 export function clampSpan(document: DocumentScene, span: Span): Span {
   const most = wholeSpan(document).to;
   return within(most, span.from, Math.min(most, span.to - span.from));

@@ -34,7 +34,8 @@ const chosenExtent = computed(() => {
   return at === undefined || at < 0 ? null : at;
 });
 
-// A new function only when colours change: the chart compares functions by identity.
+// The function is replaced only when colours change, because the chart compares functions by
+// identity.
 const colorOf = computed(() => {
   const now = theme.value;
   const chosen = selection.value;

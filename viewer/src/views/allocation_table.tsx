@@ -122,7 +122,8 @@ function useServerRows(number: number, wanted: TableQuery): Rows {
       );
     }
   };
-  // The user may have scrolled before the first page arrived.
+  // Requests the visible rows again, because the user may have scrolled before the first page
+  // arrived.
   useEffect(() => see(...seen.current), [kept.of]);
   const first = kept.pages.get(0);
   if (!first) return { listed: null, error: kept.error, see };

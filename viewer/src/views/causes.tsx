@@ -121,7 +121,8 @@ function Gap({ causes }: { causes: Causes }) {
   );
 }
 
-// The replay has no memory limit, so it may reserve more than the recorded run.
+// The title says "replayed", because the replay has no memory limit and may reserve more than the
+// recorded run.
 const kRecorded = "recorded settings, replayed";
 
 interface Alternative {

@@ -72,7 +72,7 @@ export function CompareStacks({
   );
 }
 
-// The current document is A; the selection refers to it.
+// Whether the stack of a change is selected. The selection refers to the current document, A.
 function isChosen({ stack }: StackChange): boolean {
   return stack[0] !== null && stack[0] === selectedStack.value;
 }

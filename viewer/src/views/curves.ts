@@ -15,7 +15,7 @@ interface ChartSettings {
   series: uPlot.Series[]; // without the x axis
 }
 
-// Uses the colours of the surrounding page.
+// Returns the options of a chart, with the colours of the surrounding page.
 export function curveOptions(host: HTMLElement, settings: ChartSettings): uPlot.Options {
   return {
     width: host.clientWidth,

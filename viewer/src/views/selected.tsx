@@ -103,8 +103,8 @@ function ageText(made: number, freed: number, at: number): string {
   return made === kNone ? "older than the trace" : formatEntries(at - made);
 }
 
-// Shows the map. If the allocation does not exist at the current moment, moves the cursor to its
-// first one.
+// Shows the map. If the allocation does not exist at the current moment, moves the cursor to the
+// first moment of the allocation.
 function showInMap(made: number, freed: number): void {
   const at = moment.value;
   const born = made === kNone ? 0 : made;

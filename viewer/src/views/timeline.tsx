@@ -59,7 +59,8 @@ const shownBytes = computed(() => {
   return { from: floor, to: floor + most / magnified };
 });
 
-// A new function only when colours change: the chart compares functions by identity.
+// The function is replaced only when colours change, because the chart compares functions by
+// identity.
 const colorOf = computed(() => {
   const colors = coloring.value;
   const now = theme.value;

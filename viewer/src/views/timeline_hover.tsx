@@ -10,7 +10,7 @@ import { shown, stacks } from "../session.ts";
 import { besidePointer } from "./use_chart.ts";
 
 const kWidth = 360; // pixels at most
-const kHeight = 150; // about
+const kHeight = 150; // approximate height in pixels
 
 export interface HoverTarget {
   x: number;

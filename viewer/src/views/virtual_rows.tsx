@@ -13,7 +13,7 @@ import { useEffect, useId, useLayoutEffect, useReducer, useRef, useState } from 
 import { isCommand } from "../keys.ts";
 
 export const kRowHeight = 28;
-// Browsers do not draw boxes higher than about 33 million pixels.
+// Maximum number of rows in a list: browsers do not draw boxes higher than about 33 million pixels.
 export const kMaxRows = 1_000_000;
 
 // Attributes of a row's element.
