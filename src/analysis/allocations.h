@@ -33,8 +33,9 @@ struct Allocation {
   bool predates_trace() const { return alloc_entry == kNoEntry; }
 };
 
-// An allocation whose address was allocated again although no completed free was recorded. It ends
-// with that alloc entry, which Allocations::by_entry assigns to the new allocation.
+// An allocation whose address was allocated again although no completed free was recorded. The
+// displaced allocation ends with the alloc entry of the new one. Allocations::by_entry assigns that
+// entry to the new allocation.
 struct DisplacedAllocation {
   uint32_t entry = 0;
   uint32_t allocation = 0;  // index into Allocations::all

@@ -64,7 +64,7 @@ CausesWorker::Job& CausesWorker::start_locked(const Document& document) {
 }
 
 void CausesWorker::work() {
-  // Applies to this thread and those that it starts. Errors are ignored.
+  // The niceness applies to this thread and to the threads that it starts. Errors are ignored.
   static_cast<void>(::setpriority(PRIO_PROCESS, 0, kNiceness));
   while (true) {
     const Document* document = nullptr;

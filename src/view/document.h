@@ -68,8 +68,8 @@ class Document {
   // The first moment with the peak of requested bytes.
   uint32_t peak() const { return peak_; }
   // The moment whose gap a report explains: the state after the allocation for which the reserved
-  // bytes first rose to their peak. If they never exceed their value before the trace, the moment
-  // with that value and the most requested bytes.
+  // bytes first rose to their peak. If the reserved bytes never exceed their value before the
+  // trace, the moment with that value and the most requested bytes.
   uint32_t reserved_peak() const { return reserved_peak_; }
 
   const SegmentHistory& segments() const { return segments_; }

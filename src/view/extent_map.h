@@ -26,7 +26,8 @@ struct MapExtent {
   std::vector<DeviceAddress> addresses{};    // addresses of its mappings, ascending
 };
 
-// A part of a segment at which an extent is mapped. A mapping across segments has one in each.
+// A part of a segment at which an extent is mapped. A mapping across several segments has one such
+// part in each.
 struct MappedRange {
   uint64_t offset = 0;  // within the segment
   uint64_t bytes = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Short ranges are scanned. The pyramid starts above them and therefore takes little memory.
+// Short ranges are scanned. The pyramid has no levels for short ranges and therefore takes little
+// memory.
 #include "view/time_series.h"
 
 #include <algorithm>

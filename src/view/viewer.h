@@ -31,7 +31,7 @@ class Viewer {
       : program_(std::move(program)), live_(std::move(live)), causes_(std::move(compute_causes)) {}
 
   // Adds one document per device and returns their numbers.
-  // kInvalidArgument: there would be more than kMaxDocuments.
+  // kInvalidArgument: there would be more than kMaxDocuments documents.
   Result<std::vector<uint32_t>> add(const std::shared_ptr<const Recording>& recording);
 
   // Responds to a request such as "d/0/tile" with the query
@@ -65,7 +65,7 @@ class Viewer {
   const std::string live_;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<const LoadedDocument>> documents_ ASHLAR_GUARDED_BY(mutex_);
-  // Destroyed before the documents that it refers to.
+  // Declared after the documents, so that it is destroyed before them: it refers to documents.
   mutable CausesWorker causes_;
 };
 

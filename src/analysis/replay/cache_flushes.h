@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the cache flushes of a recorded run. A replay repeats explicit flushes by the program under
-// all settings. Flushes by allocations that ran out of memory are not repeated: the replayed engine
-// flushes when it runs out of memory itself. Pure functions.
+// Finds the cache flushes of a recorded run. Under all settings, a replay repeats the explicit
+// flushes by the program. Flushes by allocations that ran out of memory are not repeated: the
+// replayed engine flushes when it runs out of memory itself. Pure functions.
 #pragma once
 
 #include <cstdint>

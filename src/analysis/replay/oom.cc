@@ -146,8 +146,9 @@ OomLimit OomAnalysis::infer_limit() const {
   return limit;
 }
 
-// Replays under the recorded settings until the first failure. Returns whether it is the expected
-// one: any failure if the limit is given, the recorded one if it is inferred.
+// Replays under the recorded settings until the first failure. Returns whether a failure occurred
+// and is the expected one: any failure if the limit is given, the recorded failure if the limit is
+// inferred.
 Result<bool> OomAnalysis::fails_under(size_t limit_bytes) {
   set_limit(limit_bytes);
   ReplayOptions options;

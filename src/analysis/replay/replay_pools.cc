@@ -19,7 +19,7 @@ Status ReplayPools::route_to(PoolId recorded) {
     return begun;
   }
   current_ = wanted;
-  // begin_routing() retains the pool once more; one reference is enough.
+  // begin_routing() retains the pool once more. One reference is enough, so this one is released.
   return is_new ? Status() : engine_.release_pool(wanted);
 }
 

@@ -124,9 +124,10 @@ Result<bool> Tuner::completes(ReplayOptions options, size_t capacity_bytes) cons
 }
 
 // Completion is not strictly monotone in the capacity: with more memory the cache is flushed later,
-// blocks are placed differently, and an allocation may fail that fits with less. Bisection finds a
-// capacity that suffices while one step less does not, which is not always the global minimum. The
-// result was replayed and completed: `sufficient` only ever takes such values.
+// blocks are placed differently, and an allocation may fail that would fit with less memory.
+// Bisection finds a capacity that suffices while one step less does not, which is not always the
+// global minimum. The returned capacity was replayed, and the run completed: `sufficient` takes
+// only such values.
 Result<std::optional<size_t>> Tuner::min_capacity(const Trial& trial,
                                                   const ReportProgress& report_progress) const {
   const std::optional<size_t> none;
