@@ -39,7 +39,7 @@ class FieldReader {
   std::string_view text_of(Value string) const { return store_.string_at(string.index()); }
 
   // Counts memory that the caller is about to allocate against the limit of the store. Many values
-  // can refer to one string, so a copy is charged each time. Fails if the limit would be exceeded.
+  // can refer to one string, so each copy is charged. Fails if the limit would be exceeded.
   bool charge(size_t bytes);
   // Fails if charge() would, without charging.
   bool can_hold(size_t bytes);
@@ -55,7 +55,7 @@ class FieldReader {
   // Limits the number of values that list() and dict() return in total. Shared values are read
   // once per reference, so without a limit a small file could take exponential time.
   void set_allowance(uint64_t visits) { allowance_ = visits; }
-  // Counts the values against the allowance. Fails if it is exhausted.
+  // Counts the values against the allowance. Fails if the allowance is exhausted.
   bool visit(std::span<const Value> items);
 
   ValueStore& store() const { return store_; }

@@ -5,7 +5,7 @@
 // cheap to build and to destroy. The parsers (pickle_machine.cc, json_reader.cc) fill a store and
 // snapshot_builder.cc reads it.
 //
-// Memory is bounded by ReadLimits. An operation that would exceed them, or that modifies a
+// Memory is bounded by ReadLimits. An operation that would exceed these limits, or that modifies a
 // container which was adopted or converted, returns false without effect, and problem() has the
 // message. Not thread safe.
 #pragma once

@@ -40,8 +40,9 @@ class ValueWriter {
   virtual void string(Key word) = 0;
   virtual void pool(PoolId value) = 0;
 
-  // Writes a reference to a shared value that was written before. Returns false if it was not, or
-  // if the syntax has no references; the caller then writes the value as the next list or dict.
+  // Writes a reference to a shared value that was written before. Returns false if the value was
+  // not written before, or if the syntax has no references; the caller then writes the value as the
+  // next list or dict.
   virtual bool reuse(SharedKind kind, uint32_t index) = 0;
 
   // Call after the last value. Errors are the sink's.

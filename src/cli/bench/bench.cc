@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar bench`: measures the cost of allocate and free, and compares it with mimalloc.
+// `ashlar bench`: measures the cost of allocate and free, and compares it with that of mimalloc.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

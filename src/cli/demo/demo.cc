@@ -165,8 +165,7 @@ std::string operations_as_text(const WorkloadRecord& record) {
   return table.to_text();
 }
 
-// Formats one line per stream and one column per piece of work, in the order in which they
-// finished.
+// Formats one line per stream and one column per piece of work, in the order of completion.
 std::string lanes_as_text(const std::vector<FinishedPiece>& finished) {
   Table table({{}, {}});
   for (Lane lane : {Lane::kLeft, Lane::kRight, Lane::kJoin, Lane::kReduce}) {

@@ -86,7 +86,8 @@ Result<http::ClientResponse> LiveClient::request_once(const std::string& target,
     client_.emplace(std::move(found->socket), stop_fd_);
   }
   Result<http::ClientResponse> reply = client_->get(target, limits);
-  // If the request failed, the remainder of its response would be read as the next response.
+  // Closes the connection after a failed request, because the remainder of the response would be
+  // read as the next response.
   if (!reply.ok() || !reply->keeps_alive) client_.reset();
   return reply;
 }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMinPlotHeight = 4;
 constexpr size_t kMaxPlotHeight = 16;
-constexpr size_t kPlotFrameHeight = 3;  // lines of a plot besides its height
+constexpr size_t kPlotFrameHeight = 3;  // lines of a plot in addition to Plot::height
 
 // Formats the increase per second since the previous sample: "12.5", or "-" if unknown.
 template <typename Stats>

@@ -16,8 +16,8 @@
 namespace ashlar {
 namespace {
 
-// The process was monitored when the page was opened, so kInvalidArgument means that it has ended
-// or stopped live monitoring.
+// The process was monitored when the page was opened, so kInvalidArgument means that the process
+// has ended or stopped live monitoring.
 Status translate_failure(const Status& failure, pid_t pid) {
   if (!failure.is(StatusKind::kInvalidArgument)) return failure;
   return process_ended_error(pid);

@@ -124,8 +124,8 @@ ExitCode serve(const ViewArguments& arguments, std::string page, const Session& 
   if (!server.ok()) return print_failure(server.status(), session);
 
   session.console.print((*server)->address() + "\n");
-  // Other users can see the browser's command line, so it gets a one-time address without the
-  // token.
+  // Other users can see the browser's command line, so the browser gets a one-time address without
+  // the token.
   bool has_browser = false;
   if (!arguments.no_browser) {
     const Result<std::string> ticket = (*server)->one_time_address();
