@@ -11,7 +11,7 @@ import { showDocument } from "./state.ts";
 const kIntervalMs = 1000;
 
 export const samples = signal<LiveSample[]>([]);
-// The error from the last request; null: it succeeded.
+// The error from the last request; null: that request succeeded.
 export const liveError = signal<{ message: string; hasEnded: boolean } | null>(null);
 
 // Polls until the process has ended.

@@ -6,7 +6,7 @@ import type { Quads } from "../model/tile_quads.ts";
 import { CanvasPainter } from "./canvas_painter.ts";
 import { WebglPainter } from "./webgl_painter.ts";
 
-// Transforms quads to pixels: x * scaleX + offsetX, the same for y, downwards.
+// Transforms quads to pixels: x * scaleX + offsetX and y * scaleY + offsetY, with y downwards.
 export interface Placement {
   scaleX: number;
   offsetX: number;

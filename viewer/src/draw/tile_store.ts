@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cache of tiles: fetches the wanted ones, a few at a time, keeps recently used ones, and evicts
+// Cache of tiles: fetches the wanted tiles, a few at a time, keeps recently used tiles, and evicts
 // the others together with the painter's data.
 import type { ViewClient, TileKey } from "../api/client.ts";
 import type { Tile } from "../api/scene.ts";

@@ -18,6 +18,6 @@ export interface TimelineOptions {
   cursor: number; // entry
   other: number | null; // entry to compare with; null: none
   hover: { x: number; y: number } | null;
-  // Returns the colour of a tile's row. A new function replaces it only when colours change.
+  // Returns the colour of a tile's row. The function is replaced only when colours change.
   colorOf: (tile: Tile, row: number) => Rgb;
 }

@@ -61,7 +61,7 @@ export function drawOverlay(
   });
 }
 
-// Clips to the plot and `above` pixels above it.
+// Calls draw() with a clip region: the plot and `above` pixels above it.
 function within(pen: Pen, above: number, draw: () => void): void {
   pen.context.save();
   pen.context.beginPath();

@@ -50,8 +50,8 @@ interface StoredQuads {
   buffers: (WebGLBuffer | null)[]; // positions, colours
 }
 
-// The GPU context can be lost, for example when the machine sleeps. The buffers are uploaded again
-// when the browser restores it, and `restored` is called.
+// The GPU context can be lost, for example when the machine sleeps. When the browser restores the
+// context, the buffers are uploaded again and `restored` is called.
 export class WebglPainter implements QuadPainter {
   readonly kind = "webgl2";
   private place: WebGLUniformLocation | null = null;

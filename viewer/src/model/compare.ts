@@ -48,7 +48,7 @@ export interface StacksAtPeak {
   bytes: StackBytes;
 }
 
-// Differences by stack, largest first. Stacks are equal if their frames are equal.
+// Returns the differences by stack, largest first. Stacks are equal if their frames are equal.
 export function stackChanges(base: StacksAtPeak, other: StacksAtPeak): StackChange[] {
   const byKey = new Map<string, StackChange>();
   [base, other].forEach((held, side) => {

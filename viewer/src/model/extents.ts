@@ -43,7 +43,8 @@ export function otherMappings(map: AddressMap, extent: number): BigUint64Array {
   return all.filter((address) => !hasHome || address !== map.extent_home[extent]);
 }
 
-// Returns the use of an extent by the blocks at its home address. Idle extents have none.
+// Returns the use of an extent by the blocks at its home address. An idle extent has no home, so
+// its use is zero.
 export function extentUse(map: AddressMap, extent: number): ExtentUse {
   const use: ExtentUse = {
     bytes: map.extent_bytes[extent],

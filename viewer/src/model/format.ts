@@ -57,7 +57,7 @@ export function capitalize(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-// Round tick values for an axis from `from` to `to` bytes, with labels in one unit.
+// Returns round tick values for an axis from `from` to `to` bytes, with labels in one unit.
 export function byteTicks(
   from: number,
   to: number,

@@ -51,7 +51,8 @@ export function stackKey(stacks: Stacks, stack: number): string {
     .join("\n");
 }
 
-// Shortens a path to its part below site-packages or dist-packages, and to the last three names.
+// Shortens a path to its part below site-packages or dist-packages, and to at most its last three
+// names.
 export function shortPath(path: string): string {
   return path
     .replace(/^.*\/(site|dist)-packages\//, "")

@@ -10,7 +10,7 @@ export interface StackUse {
   before: number; // bytes at the other moment; 0 if there is none
 }
 
-// Stacks in the order of `now`, then stacks that are no longer live.
+// Returns the stacks in the order of `now`, then stacks that are no longer live.
 export function stackUse(now: StackBytes, before: StackBytes | null): StackUse[] {
   const uses = new Map<number, StackUse>();
   now.stack.forEach((stack, i) => {

@@ -130,7 +130,7 @@ interface Alternative {
   trial: Trial;
 }
 
-// Settings with the same result as the recorded one share its row.
+// Settings with the same result as the recorded setting are listed in its row.
 function alternativesOf(results: Trial[]): Alternative[] {
   const recorded = results.find((trial) => trial.is_recorded);
   const rows: Alternative[] = recorded ? [{ titles: [kRecorded], trial: recorded }] : [];
