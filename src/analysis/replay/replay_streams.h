@@ -16,7 +16,8 @@ namespace ashlar {
 class ReplayStreams {
  public:
   // Creates a stream for each recorded stream, in the order of the recorded handles, because
-  // engines free segments in the order of streams. REQUIRES: `device` outlives this object.
+  // engines free segments in the order of streams.
+  // REQUIRES: `device` outlives this object.
   ReplayStreams(Device& device, const std::vector<TraceEntry>& trace,
                 const Allocations& allocations)
       : device_(device) {
