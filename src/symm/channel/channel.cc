@@ -35,8 +35,7 @@ milliseconds timeout_of(Deadline deadline) {
   return left < 0 ? std::chrono::hours(24) : milliseconds(left);
 }
 
-// Returns kPeerLost if the peer died, kTimeout if it did not accept in time, or else the local
-// error.
+// Returns kPeerLost if the peer died, kTimeout if it did not accept in time, and `error` otherwise.
 Status connect_error(int rank, const Status& error) {
   switch (error.code()) {
     case ECONNREFUSED:
@@ -78,7 +77,7 @@ Status disconnect_reason(PeerConnection& connection) {
     const Result<ReceivedDescriptors> got =
         receive_descriptors(connection.socket.get(), buffer, kMaxAttachedFds, kNoWait);
     // If the peer closed its end without reading everything, the first call fails, and later calls
-    // return the messages that the peer sent.
+    // return the messages that the peer sent. One failure is therefore ignored.
     if (!got.ok()) {
       ++failure_count;
       continue;
@@ -237,7 +236,8 @@ bool Channel::poll_once(PollSet& poll_set) {
 void Channel::begin_handshake(std::vector<Handshake>& handshakes) {
   Result<UniqueFd> socket = accept_pending(listening_.get());
   if (!socket.ok()) {
-    // Probably out of descriptors. The connection stays queued, so `poll` would return immediately.
+    // Probably out of descriptors. The connection stays queued, so `poll` would return immediately:
+    // sleeps to avoid a busy loop.
     std::this_thread::sleep_for(milliseconds(10));
     return;
   }

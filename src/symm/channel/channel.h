@@ -73,7 +73,8 @@ class Channel {
  public:
   struct Limits {
     std::chrono::milliseconds handshake_timeout{5000};
-    // Limits the handshakes, and the connections that wait for `accept`. Each holds a descriptor.
+    // The maximum number of handshakes in progress and, separately, of connections that wait for
+    // `accept`. Each of them holds a descriptor.
     size_t max_pending = 1024;
   };
 

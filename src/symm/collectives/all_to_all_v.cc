@@ -41,8 +41,8 @@ CallSignature received_signature(const CollectiveContext& context, int peer) {
   return CallSignature::read_from(context.pads.line(context.rank(), context.channel, peer));
 }
 
-// Checks that all ranks called all-to-all-v with the same row size and memory as this rank. Only if
-// they did, the signatures describe shares.
+// Checks that all ranks called all-to-all-v with the same row size and memory as this rank. Only
+// then do the signatures describe shares.
 Status check_same_call(const CollectiveContext& context, const AllToAllV& request) {
   const uint64_t own_code = signature_of(request, 0).code;
   for (int peer = 0; peer < context.world_size(); ++peer) {

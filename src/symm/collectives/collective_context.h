@@ -32,7 +32,7 @@ struct SymmetricRange {
   std::span<std::byte* const> bases{};  // buffer of each rank; null if reached through `remote`
   size_t buffer_bytes = 0;              // the size of each buffer
   int64_t offset_bytes = 0;
-  uint32_t memory = 0;  // identifies the buffers; equal on all ranks (PeerHandle::number)
+  uint32_t memory = 0;  // identifies the buffers; equal on all ranks (PeerHandle::memory_id)
   const RemoteMemory* remote = nullptr;  // the ranks on other machines; null if there are none
   uint64_t remote_begin = 0;             // offset of the buffers in the remote regions
 

@@ -36,13 +36,13 @@ enum class CollectiveKind : uint8_t {
 };
 
 // The kind and the arguments of a collective call that must be equal on all ranks. Ranks exchange
-// it through PadLine::signature. In an all-to-all-v, each rank sends its peers signatures with the
-// size and offset of their shares, which may differ.
+// signatures through PadLine::signature. In an all-to-all-v, each rank sends its peers signatures
+// with the size and offset of their shares, which may differ.
 struct CallSignature {
   uint64_t code = 0;  // the kind, and arguments that depend on it; see `signature_of`
   uint64_t bytes = 0;
   uint64_t offset_bytes = 0;
-  uint32_t memory = 0;  // SymmetricRange::memory; 0 if there is only one
+  uint32_t memory = 0;  // SymmetricRange::memory
 
   // The accesses are relaxed, because a barrier lies between the write and the read.
   void write_to(PadLine& line) const;

@@ -11,7 +11,7 @@ namespace {
 using Scratch = std::vector<std::byte>;
 
 // Calls `transfer(peer)` for every rank, starting with this rank, so that the ranks do not all
-// access the same peer at a time.
+// access the same peer at the same time.
 template <typename Transfer>
 Status for_each_peer(const CollectiveContext& context, const Transfer& transfer) {
   for (int step = 0; step < context.world_size(); ++step) {

@@ -16,7 +16,8 @@ namespace {
 
 using Scratch = std::vector<std::byte>;
 
-// The maximum number of bytes that are reduced before they are sent. They fit the L2 cache.
+// The maximum number of bytes that are reduced before they are sent: small enough to stay in the L2
+// cache.
 constexpr size_t kChunkBytes = size_t{64} * 1024;
 // The maximum number of bytes that are read from another machine in one call. Large enough that the
 // transfer takes much longer than a round trip.
@@ -150,7 +151,7 @@ Status run_two_shot_remote(const CollectiveContext& context, RankInputs& inputs,
                              work_step(work), work_step(send_part), barrier_step(context, limits)});
 }
 
-// Reduces all elements to `out` on the ranks that passed one.
+// Reduces all elements to `out` on the ranks whose `out` is not null.
 Status run_to_out(const CollectiveContext& context, const AllReduce& request,
                   const CallSignature& call, const Limits& limits) {
   RankInputs inputs(context, request.range, request.out == nullptr ? 0 : call.bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts work in streams that has not completed. Handles, which keep memory mapped, and groups wait
-// for it before they are destroyed. Thread safe.
+// Counts work in streams that has not completed. Groups and handles wait for this work before they
+// are destroyed, because handles keep the memory mapped that the work uses. Thread safe.
 #pragma once
 
 #include <condition_variable>
@@ -37,8 +37,8 @@ class InFlightWork {
     ++count_;
     return registration;
   }
-  // Registers work that has to be polled. Also drops the oldest registered work, up to the first
-  // that has not completed.
+  // Registers work that has to be polled. Also drops polled work that has completed, oldest first,
+  // up to the first that has not.
   void add(std::unique_ptr<PollableWork> work) ASHLAR_EXCLUDES(mutex_) {
     std::deque<std::unique_ptr<PollableWork>> ended;  // destroyed after the lock is released
     MutexLock lock(mutex_);

@@ -17,13 +17,13 @@ namespace ashlar::symm {
 // faults at phase boundaries.
 enum class Phase {
   kJoining,     // publishes the join record; waits until all ranks have read the same records
-  kConfirming,  // has the member list; waits until every rank has it
+  kConfirming,  // waits until every rank has the member list
   kConnecting,  // compares the join records; connects to the other ranks
   kExchangingRecords,  // exchanges rendezvous records
-  kSendingHandles,     // rendezvous records agree; sends memory handles
-  kMapping,            // handles are sent; maps the memory of the other ranks
-  kAgreeing,           // has mapped or failed; waits for the outcome of the other ranks
-  kMulticast,          // all ranks have mapped and support multicast; sets it up
+  kSendingHandles,     // sends memory handles, once the rendezvous records agree
+  kMapping,            // maps the memory of the other ranks
+  kAgreeing,           // waits until all ranks have mapped or failed
+  kMulticast,          // sets up multicast, if all ranks support it
 };
 inline constexpr size_t kPhaseCount = 8;
 
@@ -39,8 +39,8 @@ class PhaseTimes {
     std::chrono::nanoseconds time{0};
   };
 
-  // Ends the current phase, if any, and begins `phase`. `since` backdates a phase that began
-  // earlier.
+  // Ends the current phase, if any, and begins `phase`, both at the time `since`, which may be in
+  // the past.
   void begin(Phase phase, Clock::time_point since = Clock::now()) ASHLAR_EXCLUDES(mutex_);
   void end() ASHLAR_EXCLUDES(mutex_);
   // The total time of each phase, indexed by Phase.

@@ -39,8 +39,8 @@ class ASHLAR_CAPABILITY("timed mutex") TimedMutex {
   friend class TimedLock;
   enum class State { kFree, kLocked, kContended };
 
-  // Every attempt stores kContended, including the one that acquires the lock, because other
-  // threads may still be waiting.
+  // Every attempt stores kContended, including the one that acquires the lock, so that `unlock`
+  // wakes another thread that may still be waiting.
   bool lock_slow(Deadline deadline) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     while (state_.exchange(State::kContended, std::memory_order_acquire) != State::kFree) {

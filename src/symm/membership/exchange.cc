@@ -73,8 +73,8 @@ Status Exchange::agree(const Status& own, Deadline deadline) {
 }
 
 // The last rank to pass the final barrier erases the keys of all ranks. If a rank dies before it
-// passes, no rank erases them, so all keys get a short time to live first. If this rank's key
-// expires while the rank still waits, `gather` sets the key again.
+// passes the barrier, no rank erases the keys, so every rank first gives its keys a short time to
+// live. If this rank's key expires while the rank still waits, `gather` sets the key again.
 Status Exchange::finish(Deadline deadline) {
   if (sequence_ > 0 && !failure_record_.failure().has_happened()) {
     expire_keys(*store_, {{key(sequence_ - 1, options_.rank_info.rank)}}, options_.failure_ttl,
@@ -96,7 +96,7 @@ Status Exchange::finish(Deadline deadline) {
 }
 
 // The other ranks are at most one exchange ahead or behind, and each has keys of its current and of
-// its previous exchange.
+// its previous exchange. Keys of exchanges `sequence_` - 2 to `sequence_` + 1 may therefore exist.
 void Exchange::abandon(std::span<const int> ranks, Deadline deadline) {
   std::vector<std::string> keys;
   const uint64_t oldest = sequence_ - std::min<uint64_t>(sequence_, 2);
@@ -132,8 +132,9 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
     if (!is_set) {
       if (Status set = set_own(); !set.ok()) return handle_store_loss(set);
     }
-    // Both are checked before the store is read, so that a rank that publishes its record and then
-    // fails, or publishes it just before the deadline, still counts as having entered.
+    // The failure and the deadline are checked before the store is read, so that a rank that
+    // publishes its record and then fails, or publishes it just before the deadline, still counts
+    // as having entered.
     const bool has_failed = failure_record_.failure().has_happened();
     const bool is_late = deadline.has_passed();
     std::vector<std::string> keys = {own_key, failure_record_.key()};
@@ -153,8 +154,8 @@ Result<std::vector<std::string>> Exchange::gather(const std::string& own_record,
     const bool has_failed_before =
         failure_record && !FailureRecord::is_after_exchange(*failure_record, sequence_);
     if (missing.empty() && !has_failed_before) {
-      // If this rank's record was just lost, or has a short time to live, sets it again, because
-      // other ranks may not have read it.
+      // If this rank's record was just lost, or has a short time to live, sets the record again,
+      // because other ranks may not have read it.
       const bool is_stable = is_set && key_ttl == options_.key_ttl;
       if (Status set = is_stable ? Status() : set_own(); !set.ok()) return handle_store_loss(set);
       return records;

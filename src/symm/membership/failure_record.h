@@ -79,10 +79,10 @@ class FailureRecord {
   const std::chrono::milliseconds key_ttl_;
   std::atomic<uint64_t> completed_exchanges_{0};  // relaxed: only part of the published record
 
+  mutable Mutex mutex_;
   // The reason in the store, or this rank's own reason if `publish` got no response from the store;
   // ok while unknown. The reason in `failure_` may differ, because it is the first that this rank
   // detected.
-  mutable Mutex mutex_;
   Status recorded_ ASHLAR_GUARDED_BY(mutex_);
   bool is_writer_ ASHLAR_GUARDED_BY(mutex_) = false;
 };

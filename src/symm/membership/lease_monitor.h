@@ -26,7 +26,7 @@ class LeaseMonitor final : public HeartbeatTask {
     RankInfo rank_info{};
     std::vector<int> watched{};  // the ranks in other processes, whose leases are checked
     std::chrono::milliseconds lease{5000};
-    std::chrono::milliseconds key_ttl = std::chrono::minutes(10);  // of this rank's heartbeat
+    std::chrono::milliseconds key_ttl = std::chrono::minutes(10);  // time to live of the heartbeat
   };
 
   // REQUIRES: `failure_record` outlives this.

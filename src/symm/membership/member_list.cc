@@ -50,7 +50,7 @@ std::string presence_key(const MemberListOptions& options, const Token& token, i
 }
 
 // Replaces the join record of a rank that gives up before it has confirmed a set. Contains the
-// reason for peers that have read the record.
+// reason why the rank gives up, for peers that have read its record.
 struct WithdrawalNotice {
   Token attempt{};
   Status reason{};
@@ -260,7 +260,7 @@ class JoinAttempt {
   const std::string own_bytes_;
   std::vector<std::string> records_;
   Token token_{};
-  Status withdrawal_reason_;        // of the first rank that gave up; reset when a rank rejoins
+  Status withdrawal_reason_;        // why a rank gave up; ok if none did or a rank rejoined
   bool has_rank_conflict_ = false;  // another process has overwritten this rank's record
 };
 

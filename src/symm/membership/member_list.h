@@ -5,8 +5,8 @@
 //
 // Records that an earlier group of the same name left in the store are harmless. The ranks confirm
 // the set under a key derived from all records as they read them. If a rank has read a stale
-// record, the confirmations under its key stay incomplete, so it reads again until it gets the new
-// record.
+// record, not all ranks confirm under the key that this rank derives, so it reads the records again
+// until it gets the new one.
 #pragma once
 
 #include <chrono>

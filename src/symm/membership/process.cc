@@ -21,8 +21,8 @@ std::string link_target(const char* link) {
 }
 
 // Returns an identity of the machine. Does not use the host name, which containers share or change.
-// Namespace numbers alone repeat across machines. If the boot id or a namespace cannot be read, the
-// process counts as a machine of its own.
+// Includes the boot id, because namespace numbers repeat across machines. If the boot id or a
+// namespace cannot be read, the process counts as a machine of its own.
 std::string find_host(const Token& process) {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);

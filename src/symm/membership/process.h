@@ -24,7 +24,7 @@ struct ProcessOptions {
   std::chrono::milliseconds heartbeat{1000};  // interval between heartbeats
   // A rank without a heartbeat for this long is lost. At least three times `heartbeat`.
   std::chrono::milliseconds lease{5000};
-  std::string machine{};  // processes with different values are treated as on different machines
+  std::string machine{};  // processes with different values count as being on different machines
 };
 
 class Process {

@@ -16,8 +16,8 @@ constexpr size_t kBufferRounding = 16;
 
 }  // namespace
 
-// Allocates the memory without holding the mutex. The order in which ordinals are assigned defines
-// the allocation sequence.
+// Allocates the memory without holding the mutex. Concurrent allocations take their places in the
+// sequence in the order in which they get their ordinals, under the mutex.
 Result<std::byte*> RankHeap::allocate(size_t bytes, const AllocationOptions& options) {
   if (options.persistent_id) {
     MutexLock lock(mutex_);

@@ -40,7 +40,7 @@ class SegmentPool {
 
   // REQUIRES: `heap` outlives this.
   SegmentPool(RankHeap& heap, Options options);
-  // Memory that other ranks or handles have mapped stays mapped.
+  // Frees all segments. Memory that other ranks or handles have mapped stays mapped.
   ~SegmentPool();
   SegmentPool(const SegmentPool&) = delete;
   SegmentPool& operator=(const SegmentPool&) = delete;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An `Operations` decorator that counts the successful calls and their bytes by kind of operation.
-// Does not count `fence`, `quiet`, `counter_value`, `finish` and `measure`.
+// Does not count `fence`, `quiet`, `counter_value`, `finish`, `has_failed_work` and `measure`.
 #pragma once
 
 #include <array>

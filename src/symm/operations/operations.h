@@ -61,8 +61,9 @@ using Collective =
     std::variant<ThresholdAllReduce, Reduce, ReduceScatter, AllGather, Broadcast, AllToAll,
                  AllToAllV, MultimemAllReduce, MultimemReduce, MultimemAllGather>;
 
-// `perform` runs a request on the calling thread, by pointer. `check` returns the errors that
-// `perform` would return for invalid arguments, without accessing memory.
+// `perform` runs a request on the calling thread, by pointer or, for ranks on other machines,
+// through the transport. `check` returns the errors that `perform` would return for invalid
+// arguments, without accessing memory.
 Status check(const CollectiveContext& context, const Collective& collective);
 Status perform(const CollectiveContext& context, const Collective& collective,
                const Limits& limits);

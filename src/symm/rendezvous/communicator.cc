@@ -349,7 +349,7 @@ void Communicator::disconnect(const Status& reason) {
     return;
   }
   // The ranks of a failed group cannot agree that they are done with multicast. By the time the
-  // failure record expires, every live rank has read it.
+  // failure record expires, every live rank has read it, so the objects are released then.
   multicast_releaser_->defer_releases();
   heap_.forget_group(member_list_.token);
   heap_.release_multicast_after(multicast_releaser_, Deadline::after(failure_ttl(heap_)));

@@ -52,7 +52,8 @@ Result<std::vector<RendezvousRecord>> parse_rendezvous_records(
 // all ranks for the first field that differs. Returns kFormat if a record is inconsistent.
 Status check_rendezvous_records(const std::string& group, const std::vector<RendezvousRecord>& all);
 // Whether the ranks made different calls to the pool that owns the buffers, or passed buffers from
-// different calls. If so, they exchange their call logs and return `describe_pool_divergence`.
+// different calls. If so, they exchange their call logs and return the error of
+// `describe_pool_divergence`.
 bool have_pool_calls_diverged(const std::vector<RendezvousRecord>& all);
 // Returns an error that names the first call that differs, or the buffers if the calls agree.
 // `tails` are the serialized call logs of all ranks.

@@ -36,8 +36,8 @@ std::vector<int> find_missing(const SignalPads& pads, int channel, BarrierKind k
 }
 
 // One barrier of a group on several machines. The leader of each machine, its lowest rank, waits
-// for the ranks on its machine, exchanges announcements with the other leaders, and releases its
-// machine.
+// for the ranks on its machine, exchanges announcements with the other leaders, and releases the
+// ranks on its machine.
 class MultiMachineBarrier {
  public:
   MultiMachineBarrier(const SignalPads& pads, int channel, const Limits& limits)
@@ -94,9 +94,9 @@ class MultiMachineBarrier {
     return barrier_timeout_error(pads_, channel_, find_missing(), waiting_.waited());
   }
 
-  // Returns the ranks that have not arrived. Only the leader of a machine has the arrivals of its
-  // ranks, so those of other machines are read from their leaders. If a leader does not respond,
-  // only the leader itself is returned.
+  // Returns the ranks that have not arrived. Only the leader of a machine has the arrivals of the
+  // ranks there, so the arrivals on other machines are read from the leaders of those machines. If
+  // a leader does not respond, only the leader itself is returned.
   std::vector<int> find_missing() {
     const Deadline deadline = Deadline::after(std::chrono::milliseconds(200));
     std::vector<int> missing;
@@ -118,8 +118,8 @@ class MultiMachineBarrier {
     std::sort(missing.begin(), missing.end());
     return missing;
   }
-  // The word in which a leader records its arrival. Its own barrier word counts completed barriers
-  // only.
+  // The word in which a leader records its arrival. The leader's own barrier word counts completed
+  // barriers only.
   uint32_t* arrival_word(int leader) const {
     return &pads_.line(leader, channel_, leader).barrier_sleepers;
   }

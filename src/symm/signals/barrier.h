@@ -21,10 +21,11 @@ inline constexpr int kAllToAllRanks = 16;
 
 enum class BarrierKind { kAllToAll, kDissemination };
 
-// If the ranks are on several machines, the leader of each machine, its lowest rank, synchronizes
-// its ranks and communicates with the other leaders. Returns kInvalidArgument if the channel does
-// not exist, kUnsupported if a pad cannot be reached, kTimeout with the missing ranks, or the
-// group's failure. With one rank, only checks the arguments.
+// Waits until all ranks have reached the barrier. If the ranks are on several machines, the leader
+// of each machine, its lowest rank, synchronizes its ranks and communicates with the other leaders.
+// Returns kInvalidArgument if the channel does not exist, kUnsupported if a pad cannot be reached,
+// kTimeout with the missing ranks, or the group's failure. With one rank, only checks the
+// arguments.
 Status barrier(const SignalPads& pads, int channel, const Limits& limits);
 // The same with the given algorithm, for ranks on one machine. REQUIRES: all ranks pass the same
 // `kind`.

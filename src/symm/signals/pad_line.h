@@ -18,8 +18,8 @@ struct alignas(64) PadLine {
   uint64_t signature[3] = {};
   uint32_t counter_sleepers = 0;
   uint32_t barrier_sleepers = 0;  // on the owner's own line: see MultiMachineBarrier
-  // Sleepers on the slots (k, s) of all of the owner's user pads, for the channels k that equal c
-  // modulo the number of channels of the group pad.
+  // The number of sleepers on the slots (k, s) of all of the owner's user pads, for the channels k
+  // that equal c modulo the number of channels of the group pad.
   uint32_t user_sleepers = 0;
   uint32_t signature_memory = 0;
 };

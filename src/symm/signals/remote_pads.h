@@ -51,9 +51,9 @@ class RemotePads {
   Status put_signature(int to, int channel, const PadLine& line, Deadline deadline);
   // Waits until all earlier writes are visible to their receivers.
   Status quiet(Deadline deadline) { return pads_.quiet(deadline); }
-  // Reads the last barrier that `source` announced to `owner`.
+  // Reads the number of the last barrier that `source` announced to `owner`.
   Result<uint64_t> fetch_barrier(int owner, int channel, int source, Deadline deadline);
-  // Reads the low half of the last barrier that a leader has reached.
+  // Reads the low half of the number of the last barrier that a leader has reached.
   Result<uint32_t> fetch_leader_arrival(int leader, int channel, Deadline deadline);
 
  private:

@@ -18,8 +18,8 @@ namespace {
 constexpr std::chrono::microseconds kMinPutPollInterval(20);
 constexpr std::chrono::microseconds kMaxPutPollInterval(1000);
 
-// Does not check that the pad of `rank` is mapped: a wait uses only this rank's own words, and a
-// signal to another machine goes through the transport.
+// Checks that the rank and the channel exist. Does not check that the pad of `rank` is mapped: a
+// wait uses only this rank's own words, and a signal to another machine goes through the transport.
 Status check_rank_and_channel(const SignalSlots& slots, int rank, int channel) {
   if (Status wrong = slots.check_rank(rank); !wrong.ok()) return wrong;
   return slots.check_channel(channel);
@@ -34,7 +34,8 @@ WaitLimits wait_limits(const Limits& limits, SpinPolicy spin_policy) {
   return {.failure = limits.failure, .deadline = limits.deadline, .spin_policy = spin_policy};
 }
 
-// Returns null if the rank's pad is mapped or unreachable.
+// Returns access to the pad of `rank` through the transport, or null if the pad is mapped or
+// unreachable.
 RemotePads* remote_pads_to(const SignalSlots& slots, int rank) {
   RemotePads* remote = slots.remote();
   return remote != nullptr && remote->contains(rank) ? remote : nullptr;

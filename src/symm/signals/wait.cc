@@ -16,8 +16,8 @@ namespace ashlar::symm {
 namespace {
 
 // A yield takes about a microsecond if ranks take turns on a core, but a whole time slice if
-// another program occupies it. After such a slow yield, the next kWaitsWithoutYield waits of the
-// thread sleep instead.
+// another program occupies the core. After such a slow yield, the next kWaitsWithoutYield waits of
+// the thread sleep instead.
 constexpr std::chrono::microseconds kSlowYieldTime(200);
 constexpr int kWaitsWithoutYield = 200;
 

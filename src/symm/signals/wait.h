@@ -46,7 +46,7 @@ struct SpinPolicy {
   static SpinPolicy of(int world_size);
 };
 
-// The conditions that end a wait early.
+// The conditions that end a wait early, and how to wait.
 struct WaitLimits {
   const Failure& failure;
   Deadline deadline;
@@ -60,8 +60,8 @@ struct WaitLimits {
 
 enum class WaitResult { kDone, kTimeout, kFailed };
 
-// The number of first spins without a pause instruction, which would prolong a wait as short as one
-// cache line transfer.
+// The number of spins at the start of a wait that execute no pause instruction. The instruction
+// would prolong a wait as short as one cache line transfer.
 inline constexpr int kSpinsWithoutPause = 100;
 
 // The maximum length of one sleep. A sleeper has to check for failures itself, because they do not

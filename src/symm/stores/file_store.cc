@@ -44,8 +44,8 @@ constexpr std::string_view kDirectorySuffix = ".d";
 constexpr std::string_view kFileSuffix = ".v";
 constexpr uint64_t kFileWritesBetweenSweeps = 1024;
 constexpr milliseconds kMaxLockPollInterval{2};
-// Maximum ages of the last reading of the file system's clock. The first is sufficient to decide
-// that a record is still valid, the second to decide that it has expired.
+// Maximum ages of a reading of the file system's clock: kMaxClockAge to decide that a record is
+// still valid, kMaxClockAgeForExpiry to decide that it has expired.
 constexpr std::chrono::seconds kMaxClockAge{10};
 constexpr milliseconds kMaxClockAgeForExpiry{100};
 
@@ -84,8 +84,8 @@ Status write_all(int fd, std::string_view bytes, std::string_view path) {
   return {};
 }
 
-// Returns nothing if the file does not exist. Uses O_NONBLOCK, because opening a FIFO or a device
-// must not block.
+// Reads a record from its file. Returns nothing if the file does not exist. Uses O_NONBLOCK,
+// because opening a FIFO or a device must not block.
 Result<std::optional<Record>> read_record(int folder_fd, const std::string& path) {
   const UniqueFd file(
       ::openat(folder_fd, path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -150,7 +150,8 @@ class FileStore final : public Store {
   Status sweep(Deadline deadline);
 
  private:
-  // Opens a new descriptor per call: threads that share a descriptor also share its flock.
+  // Acquires the lock of the store. Opens a new descriptor per call: threads that share a
+  // descriptor also share its flock.
   Result<FileLock> lock(Deadline deadline) const;
   // Returns the time of the file system's clock, extrapolated from a reading that is at most
   // `max_age` old.
@@ -255,7 +256,8 @@ Result<FileLock> FileStore::lock(Deadline deadline) const {
   return FileLock(std::move(file));
 }
 
-// On a shared file system, modification times come from the server's clock.
+// Reads the clock by touching the directory. On a shared file system, the server's clock then sets
+// the modification time.
 Result<int64_t> FileStore::now_ns(std::chrono::nanoseconds max_age) const {
   const int64_t steady_ns = Deadline::Clock::now().time_since_epoch().count();
   const int64_t read_ns = clock_read_ns_.load(std::memory_order_acquire);
@@ -318,7 +320,7 @@ Status FileStore::make_directories(const std::string& path) const {
   return {};
 }
 
-// Also removes the directories that become empty.
+// Removes a record and the directories that become empty.
 Result<bool> FileStore::remove(const std::string& path) const {
   if (::unlinkat(folder_.get(), path.c_str(), 0) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return false;

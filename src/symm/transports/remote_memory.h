@@ -19,7 +19,7 @@ namespace ashlar::symm {
 
 class RemoteMemory {
  public:
-  // The registration of the local block. Peers access it until this object is destroyed.
+  // The registration of the local block. Peers can access the block until this object is destroyed.
   struct LocalRegion {
     std::shared_ptr<MappedMemory> memory{};  // also owned by the heap block and by peer tables
     std::unique_ptr<Region> region{};        // destroyed first

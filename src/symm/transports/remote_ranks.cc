@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens one connection per remote rank, and prepares closing them.
+// Opens one connection per remote rank, and prepares to close the connections.
 #include "symm/transports/remote_ranks.h"
 
 namespace ashlar::symm {

@@ -70,7 +70,7 @@ class CudaOperations final : public DeviceOperations {
     uint64_t timeout_ns = 0;
   };
   Status launch(const KernelPlan& plan, const LaunchBuffers& buffers, StreamId stream);
-  // Adds the addresses of this call to the common arguments.
+  // Adds the addresses and the timeout of this call to the common arguments.
   kernels::CommonArguments fill_common(kernels::CommonArguments common,
                                        const LaunchBuffers& buffers) const;
   // `rows` receives the splits of an all-to-all-v; null for other collectives.
@@ -100,10 +100,11 @@ class CudaOperations final : public DeviceOperations {
   const SignalPads pads_;           // device addresses, which the host must not dereference
   CollectiveRunner unused_runner_;  // for `context`; streams and kernels order the calls instead
   const PinnedSlotPool::Slot<kernels::StatusBoard> board_;
-  const std::shared_ptr<MappedMemory> device_state_;  // Backend::allocate returns a shared_ptr
+  const std::shared_ptr<MappedMemory> device_state_;  // not shared with other owners
 
   Mutex mutex_;
-  // The last buffer is the largest. Work in streams may still use the other buffers.
+  // The last buffer is the largest. The others are kept, because work in streams may still use
+  // them.
   std::vector<std::shared_ptr<MappedMemory>> scratch_buffers_ ASHLAR_GUARDED_BY(mutex_);
 };
 

@@ -96,9 +96,9 @@ struct MulticastSetupResult {
 //
 // Normally they are released immediately: a collective that completed is complete on all ranks.
 // After a timeout or a failure of the group, other ranks may still store through the switch into
-// memory that this rank frees. From then on, objects are kept, still set up, until all ranks have
-// left the group. If the group has failed, they are kept until every live rank must have detected
-// the failure (see RankHeap). Thread safe.
+// memory that this rank frees. From then on, objects stay set up until all ranks have left the
+// group. If the group has failed, they are kept until every live rank must have detected the
+// failure (see RankHeap). Thread safe.
 class MulticastReleaser {
  public:
   // A multicast object, and the memory bound to it, which must outlive it.

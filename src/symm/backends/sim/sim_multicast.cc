@@ -17,8 +17,8 @@
 
 namespace ashlar::symm {
 
-// Shared by ranks, which may be processes. The creator writes `device_count` and `bytes` before it
-// stores `magic`. All other fields are accessed atomically.
+// The contents of the page, shared by ranks that may be in different processes. The creator writes
+// `device_count` and `bytes` before it stores `magic`. All other fields are accessed atomically.
 struct SimMulticast::SharedState {
   uint32_t magic = 0;
   uint32_t device_count = 0;

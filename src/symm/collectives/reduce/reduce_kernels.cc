@@ -181,7 +181,7 @@ const ReduceKernels& portable_kernels() { return kPortableKernels; }
 
 const ReduceKernels& best_kernels() {
 #if defined(__x86_64__)
-  // Every processor with AVX2 has F16C.
+  // Every processor with AVX2 has F16C, so F16C is not checked.
   if (__builtin_cpu_supports("avx2")) return kAvx2Kernels;
 #endif
   return kPortableKernels;

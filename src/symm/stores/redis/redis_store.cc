@@ -3,8 +3,8 @@
 // A store on hiredis. Connections run one command at a time and are pooled.
 //
 // If a connection breaks, the command is retried on another one until the deadline. Most commands
-// are idempotent. `add` stores a receipt on the server until its reply has arrived, so that a retry
-// does not add twice. A retried `erase` may report that the key did not exist.
+// are idempotent. `add` stores a receipt on the server and erases it after the reply has arrived,
+// so that a retry does not add twice. A retried `erase` may report that the key did not exist.
 #include "ashlar/redis_store.h"
 
 #include <fcntl.h>
@@ -93,8 +93,7 @@ timeval command_timeout(Deadline deadline) {
   return {left.count() / 1'000'000, left.count() % 1'000'000};
 }
 
-// Returns the lifetime of a receipt: the time during which the addition may be retried, within
-// bounds.
+// Returns the lifetime of a receipt: the time left for retries of the addition, clamped to a range.
 int64_t receipt_seconds(Deadline deadline) {
   const auto left = std::chrono::ceil<std::chrono::seconds>(deadline.left());
   return std::clamp<std::chrono::seconds>(left, kMinReceiptLifetime, kMaxReceiptLifetime).count();
@@ -216,7 +215,7 @@ Result<int64_t> RedisStore::add(std::string_view key, int64_t amount, millisecon
     }
     return reply.status();
   }
-  // Best effort: if the command fails, the receipt expires.
+  // Erases the receipt. Best effort: if the command fails, the receipt expires.
   const Deadline erase_deadline =
       Deadline::after(std::min<std::chrono::nanoseconds>(deadline.left(), kReceiptEraseTimeout));
   (void)try_run({"DEL", receipt}, erase_deadline);
@@ -274,8 +273,8 @@ RedisStore::Attempt<Reply> RedisStore::try_run(const CommandArguments& arguments
 }
 
 // Returns null if no connection is idle. Also returns null in a forked child, which must not use
-// its parent's connections and may have inherited a locked mutex, so it opens a connection for each
-// command.
+// its parent's connections and may have inherited a locked mutex, so the child opens a connection
+// for each command.
 Context RedisStore::take_connection() {
   if (!fork_guard_.in_creating_process()) return nullptr;
   MutexLock lock(mutex_);

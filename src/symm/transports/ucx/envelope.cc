@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view kMagic = "ashlUCX1";
 constexpr size_t kHashBytes = 8;
-// More than UCX reads for one entry of an address list after it has missed the end of the list.
+// The number of zero bytes after the content. UCX may miss the end of an address list and read one
+// more entry, which is smaller than this.
 constexpr size_t kPaddingBytes = 4096;
 
 struct UcxVersion {

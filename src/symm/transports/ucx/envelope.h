@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Serializes UCX addresses and region keys for the store. UCX's address parser takes no length and
-// does not validate. Addresses are therefore wrapped with their length, the UCX version (formats
-// differ between versions) and a hash, and are unwrapped into zero-padded memory. This detects
-// truncated, mixed-up and incompatible data, but not forgery.
+// does not validate. Addresses and keys are therefore wrapped with their length, the UCX version
+// (formats differ between versions) and a hash, and are unwrapped into zero-padded memory. This
+// detects truncated, mixed-up and incompatible data, but not forgery.
 #pragma once
 
 #include <cstdint>

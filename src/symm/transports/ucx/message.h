@@ -8,7 +8,7 @@
 // are queued, UCX crashes on either side (ucp_request_send_state_ff). Active messages can be
 // cancelled, and every call is checked against an existing region and its bounds.
 //
-// Numbers are in memory order: all supported machines are little-endian.
+// Numbers have the native byte order, because all supported machines are little-endian.
 #pragma once
 
 #include <array>

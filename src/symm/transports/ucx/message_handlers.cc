@@ -110,8 +110,8 @@ void UcxWorker::send_completed_locked(ucp_ep_h reply_to, std::vector<uint64_t>& 
 }
 
 // If the endpoint belongs to a connection of this process, fails the connection, which reports the
-// reason to its group. Otherwise the peer created the endpoint: closes it. If UCX cannot close it,
-// its calls stay ignored.
+// reason to its group. Otherwise the peer created the endpoint: closes it. If UCX cannot close the
+// endpoint, calls from the peer stay ignored.
 void UcxWorker::disconnect_locked(ucp_ep_h endpoint)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   if (const auto own = endpoints_.find(endpoint); own != endpoints_.end()) {

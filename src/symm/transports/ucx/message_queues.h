@@ -59,7 +59,7 @@ struct ResponseWaiter {
 // A call that awaits a response.
 struct PendingCall {
   UcxConnection* connection = nullptr;
-  bool is_posted = false;  // only `quiet` waits for the response: a hello, put or posted atomic
+  bool is_posted = false;  // a hello, put or posted atomic, whose response only `quiet` awaits
   ResponseWaiter* waiter = nullptr;  // null if posted, or if the waiting thread gave up
   std::span<std::byte> into{};       // receives the data of a get
 };

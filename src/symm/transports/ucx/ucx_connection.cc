@@ -21,7 +21,8 @@ constexpr microseconds kPollTime{300};
 // The maximum interval between checks for a failure of the group.
 constexpr milliseconds kMaxFailureCheckInterval{1};
 constexpr std::chrono::seconds kCloseTimeout{1};
-// Limits puts and gets in flight to 8 MiB each (calls of 64 KiB).
+// The maximum number of posted calls in flight, and separately of gets and fetches. With up to 64
+// KiB per call, puts and gets are limited to 8 MiB each.
 constexpr size_t kMaxPendingCalls = 128;
 
 void on_error(void* connection, ucp_ep_h, ucs_status_t status)

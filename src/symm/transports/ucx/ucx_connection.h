@@ -2,8 +2,8 @@
 //
 // A UCX connection to one rank of one group: sends calls, waits for responses, detects failures.
 // Uses UCX's peer failure mode where available. UCX's shared memory transport lacks this mode; if
-// it is used, only leases detect dead peers. UCX never reads or writes the caller's memory, so a
-// call can be abandoned at any time.
+// that transport is used, only leases detect dead peers. UCX never reads or writes the caller's
+// memory, so a call can be abandoned at any time.
 #pragma once
 
 #include <ucp/api/ucp.h>

@@ -103,7 +103,8 @@ class UcxEndpoint final : public Endpoint {
     return std::unique_ptr<RemoteRegion>(std::make_unique<UcxRemoteRegion>(
         connection_, token, UcxRemoteRegion::Range{opened->base, opened->bytes}));
   }
-  // Messages may take several paths, so only responses prove arrival.
+  // Waits for the responses: messages may take several paths, so only responses prove that the
+  // earlier calls have arrived.
   Status fence(Deadline deadline) override { return connection_->quiet(deadline); }
   Status quiet(Deadline deadline) override { return connection_->quiet(deadline); }
   void announce_close() override { connection_->announce_close(); }

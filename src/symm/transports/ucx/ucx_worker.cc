@@ -59,7 +59,8 @@ Result<Config> read_config(const UcxOptions& options) {
     std::string value;
   };
   // Zero-copy sends over TCP abort the process in UCX 1.13 if the peer dies during the send
-  // (uct_iface.h: "comp->count > 0"). Messages are copied anyway.
+  // (uct_iface.h: "comp->count > 0"). Zero-copy is therefore disabled, at no cost: messages are
+  // copied anyway.
   for (const Setting& each :
        {Setting{"TLS", options.transports}, Setting{"NET_DEVICES", options.devices},
         Setting{"ZCOPY_THRESH", "inf"}}) {
@@ -156,7 +157,8 @@ Status UcxWorker::publish_locked() {
   return {};
 }
 
-// Like base/thread.h, which is not available to libraries outside the core.
+// Starts a thread that receives no asynchronous signals, like base/thread.h, which is not available
+// to libraries outside the core.
 Status UcxWorker::start_thread() {
   sigset_t blocked;
   sigset_t before;

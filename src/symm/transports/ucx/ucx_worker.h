@@ -63,8 +63,8 @@ class UcxWorker {
 
   const std::string& address() const { return address_; }
   // Returns kInvalidArgument in a forked child, which lacks the worker's thread and may have
-  // inherited a locked mutex. Must be called before the functions below, except `progress` and
-  // `end`, which do nothing in a forked child.
+  // inherited a locked mutex. REQUIRES, for the functions below except `progress` and `end`, which
+  // do nothing in a forked child: the caller has checked that this is the owner process.
   Status check_owner_process() const {
     if (in_owner_process()) return {};
     return Status::invalid_argument(
