@@ -37,7 +37,8 @@ class Connection {
 
   // Reads up to and including an empty line; later reads continue after it. Empty if the peer sent
   // nothing before it closed the connection or before `first_byte_deadline`. kTimeout: the head was
-  // not complete `head_timeout` after its first byte. kFormat: it is longer than kMaxHeadBytes.
+  // not complete `head_timeout` after its first byte. kFormat: the head is longer than
+  // kMaxHeadBytes.
   Result<std::optional<std::string>> read_head(Time first_byte_deadline,
                                                std::chrono::milliseconds head_timeout);
 

@@ -27,7 +27,8 @@ struct Response {
 Response error_response(int code, std::string_view why);
 
 // Formats the status line and header fields. They forbid caching, and allow pages only resources of
-// this server, inline scripts and styles, and blob or data URLs for images, fonts and workers.
+// this server, inline scripts and styles, blob URLs for images and workers, and data URLs for
+// images and fonts.
 std::string format_head(const Response& response, bool keeps_alive);
 
 struct ResponseHead {

@@ -138,7 +138,7 @@ void Server::listen() {
     try {
       accept_connection(std::move(socket));
     } catch (...) {
-      // The host is out of memory. Drops the connection; the client may retry. The user's process
+      // Host memory has run out. Drops the connection; the client may retry. The user's process
       // must not fail.
     }
   }
@@ -206,7 +206,7 @@ void Server::serve_connection(ClientConnection& client) noexcept {
   try {
     serve_requests(client);
   } catch (...) {
-    // The host is out of memory, or the handler threw: closes the connection.
+    // Host memory has run out, or the handler threw: closes the connection.
   }
   MutexLock lock(threads_->mutex);
   client.connection.close();

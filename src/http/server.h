@@ -87,9 +87,9 @@ class Server {
   // kDeviceFault: no random bytes.
   Result<std::string> one_time_address();
 
-  // Optional. To be called from pthread_atfork(3) handlers. In the child, they close its copies of
-  // all sockets: otherwise a child that outlives its parent would keep the port open and clients
-  // waiting.
+  // Optional. To be called from pthread_atfork(3) handlers. `after_fork_in_child` closes the
+  // child's copies of all sockets: otherwise a child that outlives its parent would keep the port
+  // open and clients waiting.
   void before_fork();
   void after_fork_in_parent();
   void after_fork_in_child();
@@ -132,7 +132,7 @@ class Server {
 
   void listen();
   // Starts a thread for the connection, or rejects it. Drops the connection if no thread can be
-  // started. Throws std::bad_alloc if the host is out of memory, and drops the connection too.
+  // started. If host memory runs out, throws std::bad_alloc and drops the connection.
   void accept_connection(UniqueFd socket);
   void reject(const UniqueFd& socket, const Response& response);
   void join_finished();

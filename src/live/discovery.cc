@@ -21,8 +21,8 @@ namespace ashlar::live {
 namespace {
 
 // Whether the peer belongs to our user, or to any user if we are root, and exists. Other users may
-// listen under such a name, and a forked child may still have the socket of a process that has
-// exited.
+// listen under a name with kSocketPrefix, and a forked child may still have the socket of a process
+// that has exited.
 bool is_trustworthy(const PeerCredentials& peer) {
   const uid_t own = ::geteuid();
   if (peer.uid != own && own != 0) return false;
@@ -35,9 +35,9 @@ Result<std::vector<std::string>> list_socket_names() {
   return socket_names_in(*lines);
 }
 
-// Empty if no process listens under the name, if an untrustworthy process does, or if the backlog
-// of the socket is full. Does not wait, because an untrustworthy process could keep its backlog
-// full.
+// Connects to the process that listens under `name`. Empty if no process does, if an untrustworthy
+// process does, or if the backlog of the socket is full. Does not wait, because an untrustworthy
+// process could keep its backlog full.
 std::optional<MonitoredProcess> try_connect(const std::string& name) {
   Result<UniqueFd> socket =
       connect_abstract(name, std::chrono::milliseconds(0), LocalSocketType::kStream);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Contains one table row for each metric. A metric produces one line for each allocator or pool.
+// Contains one table row for each metric. A metric produces one line for each allocator, pool or
+// allocator of pinned memory.
 #include "live/exporters.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The status of a process as live monitoring reports it, and the interface that provides it. All
-// values are copied before any byte is sent, so that slow readers never block an allocator.
+// values are copied before any byte is sent, so that slow clients never block an allocator.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Another process's memory in this process's address space: granules that are imported one by one,
-// or an opened plain allocation. Uses no sockets and leases. Thread safe only where stated.
+// or an opened plain allocation. Uses neither sockets nor leases. Thread safe only where stated.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,9 @@ class ImportedRange {
   virtual AddressRange range() const = 0;
   // Grants another device of this process access. Idempotent. Thread safe.
   virtual Status grant_access(DeviceIndex accessor) = 0;
-  // Undoes the import. If it fails, it can be called again and continues. The destructor does not
-  // close the range: without `close`, the memory leaks. REQUIRES: no work uses the range.
+  // Undoes the import. After a failure, another call continues with the step that failed. The
+  // destructor does not close the range: without `close`, the memory leaks. REQUIRES: no work uses
+  // the range.
   virtual Status close() = 0;
 };
 

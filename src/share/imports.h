@@ -35,7 +35,7 @@ struct Import {
 
 class Imports {
  public:
-  // For connecting to an exporter, and for each message.
+  // The timeout for connecting to an exporter, and for each message.
   static constexpr std::chrono::milliseconds kTimeout{5000};
 
   // `device` outlives the object.

@@ -256,8 +256,8 @@ Result<FileLock> FileStore::lock(Deadline deadline) const {
   return FileLock(std::move(file));
 }
 
-// Reads the clock by touching the directory. On a shared file system, the server's clock then sets
-// the modification time.
+// If the last reading is too old, reads the clock by touching the directory. On a shared file
+// system, the server's clock sets the modification time.
 Result<int64_t> FileStore::now_ns(std::chrono::nanoseconds max_age) const {
   const int64_t steady_ns = Deadline::Clock::now().time_since_epoch().count();
   const int64_t read_ns = clock_read_ns_.load(std::memory_order_acquire);

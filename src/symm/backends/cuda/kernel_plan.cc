@@ -156,7 +156,7 @@ class KernelPlanBuilder {
   KernelPlan plan_;
 };
 
-// With one rank, the elements are copied bitwise.
+// Plans a reduction with one rank: copies the elements bitwise.
 KernelPlan plan_single_rank(const CollectiveContext& context, const SymmetricRange& range,
                             const CallSignature& call, const std::byte* out) {
   KernelPlanBuilder builder(context, range, call);

@@ -34,8 +34,8 @@ struct MultimemStep {
 using Step = std::variant<kernels::SignalArguments, kernels::BarrierArguments, ReduceStep, CopyStep,
                           MultimemStep>;
 
-// The kernels of one call, with all arguments except the addresses in kernels::CommonArguments,
-// which are filled in at launch.
+// The kernels of one call, with all arguments except those in CudaOperations::LaunchBuffers and the
+// addresses of the group's state, which are filled in at launch.
 struct KernelPlan {
   std::vector<Step> steps;
   bool is_ordered = false;  // whether StreamOrder orders the call with the group's other calls

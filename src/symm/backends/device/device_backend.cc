@@ -180,8 +180,8 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::import_fabric(const FabricH
   return map_imported(device_.import_fabric(handle, bytes), bytes);
 }
 
-// Maps an imported extent. The driver does not report its size, but a mapping that is too large
-// fails.
+// Maps an imported extent. The driver does not report the size of the extent, but a mapping that is
+// too large fails.
 Result<std::shared_ptr<MappedMemory>> DeviceBackend::map_imported(const Result<ExtentId>& extent,
                                                                   size_t bytes) {
   if (extent.status().is(StatusKind::kInvalidArgument)) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps the stream work of one group in the order of the calls across streams, since its operations
-// share the words of the pads. Orders only work submitted here, not whole streams. Thread safe.
+// Keeps the stream work of one group in the order of the calls across streams, since the operations
+// of a group share the words of its pads. Orders only work submitted here, not whole streams.
+// Thread safe.
 #pragma once
 
 #include <functional>

@@ -18,7 +18,8 @@ namespace {
 constexpr int kMeasuringRounds = 3;
 constexpr size_t kMaxWordsPerPut = 16384;
 
-// Remote offsets are relative to the block, which begins with the user's pad.
+// Makes an offset in the buffer relative to the block, as the transport requires. The block begins
+// with the user's pad.
 AtomicOp to_block_offset(const PeerTable& peers, AtomicOp op) {
   op.offset += peers.buffer_offset();
   return op;

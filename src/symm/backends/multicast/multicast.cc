@@ -54,7 +54,7 @@ void MulticastReleaser::release(Entry entry) {
 }
 
 void MulticastReleaser::release_all() {
-  std::vector<Entry> released;  // destroyed after the lock is released: calls the driver
+  std::vector<Entry> released;  // destroyed after the unlock; the destructors call the driver
   MutexLock lock(mutex_);
   mode_ = Mode::kReleaseFinally;
   released.swap(kept_entries_);

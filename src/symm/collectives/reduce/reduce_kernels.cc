@@ -136,7 +136,8 @@ constexpr void add_float(ReduceKernels& kernels, ElementType type) {
   add_ordered<Isa, T>(kernels, type);
 }
 
-// Sums, products and bitwise operations are equal for signed and unsigned integers.
+// Sums, products and bitwise operations are equal for signed and unsigned integers, so both types
+// share these kernels.
 template <typename Isa, typename T>
 constexpr void add_integers(ReduceKernels& kernels, ElementType unsigned_type,
                             ElementType signed_type) {

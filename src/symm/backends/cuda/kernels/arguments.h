@@ -111,7 +111,7 @@ struct DeviceState {
   uint32_t arrived_count;            // threads of the current barrier that have finished
   uint32_t wait_results[kMaxRanks];  // the WaitResult of each thread of the current barrier
 
-  // The counterpart of CollectiveRunner on the host.
+  // The fields below are the counterpart of CollectiveRunner on the host.
   uint32_t is_running;
   uint32_t is_unfinished;  // whether the call timed out; the same call continues it
   uint32_t completed_barriers;
@@ -147,7 +147,7 @@ struct SignalArguments {
   uint32_t peer;
   uint32_t channel;
   uint32_t reserved;
-  uint64_t line;  // in the pad of the peer, or of this rank for waits and reads
+  uint64_t line;  // the PadLine: in the peer's pad, or in this rank's for waits and reads
   uint64_t value;
 };
 

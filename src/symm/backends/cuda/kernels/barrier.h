@@ -4,10 +4,10 @@
 // CollectiveRunner does on the host: the same call continues a collective that timed out, and no
 // other call may start before that.
 //
-// Runs in one block with one thread per rank. Each thread signals its rank and waits for it. All
-// threads choose the same action from the state that the previous kernel left. Only the presence of
-// an unreported error can change during the barrier; if one thread skips the barrier because of an
-// error, the barrier is skipped as a whole. The last thread completes the barrier
+// Runs in one block with one thread per rank. Each thread signals one rank and waits for that rank.
+// All threads choose the same action from the state that the previous kernel left. Only the
+// presence of an unreported error can change during the barrier; if one thread skips the barrier
+// because of an error, the barrier is skipped as a whole. The last thread completes the barrier
 // (`finish_barrier`). Every rank signals every other rank, even in large groups, because the
 // threads do so in parallel.
 #pragma once

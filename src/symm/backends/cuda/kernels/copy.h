@@ -42,7 +42,7 @@ ASHLAR_ON_DEVICE void copy_for_peer(const CopyArguments& args, uint32_t peer) {
     copy_bytes(in_range, external, args.bytes);
     return;
   }
-  // The last parts may be short or empty.
+  // The last parts may be short or empty, so `total` limits the copy.
   const uint64_t begin = args.out_step * peer;
   const uint64_t left = begin < args.total ? args.total - begin : 0;
   copy_bytes(external, in_range, args.bytes < left ? args.bytes : left);
@@ -60,7 +60,7 @@ ASHLAR_ON_DEVICE void run_copy(const CopyArguments& args) {
       return;
     default: break;
   }
-  // Starts with this rank, so that the ranks do not all access the same peer at a time.
+  // Starts with this rank, so that the ranks do not all access the same peer at the same time.
   ASHLAR_NO_UNROLL
   for (uint32_t step = 0; step < world_size; ++step) {
     const uint32_t peer = args.common.rank + step;

@@ -12,7 +12,7 @@ namespace ashlar::symm::kernels {
 class HostExecutor {
  public:
   virtual ~HostExecutor() = default;
-  // Translates a device address. Does not return if it is invalid.
+  // Translates a device address. Does not return if the address is invalid.
   virtual void* translate(uint64_t address, uint64_t bytes) = 0;
   // Returns the number of ranks' copies behind a multicast address. `translate_copy` translates the
   // address to copy number `copy`.

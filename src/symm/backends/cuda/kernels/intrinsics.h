@@ -20,8 +20,9 @@ struct alignas(16) Vec16 {
 
 #if defined(__CUDACC__) || defined(__CUDA__)
 
-// clang without a CUDA toolkit does not define these names. Everything is inlined, so that kernel
-// arguments are read in place instead of being copied to each thread's stack.
+// clang without a CUDA toolkit does not define `__global__`, `__device__` and `__forceinline__`.
+// Everything is inlined, so that kernel arguments are read in place instead of being copied to each
+// thread's stack.
 #if !defined(__global__)
 #define ASHLAR_KERNEL extern "C" __attribute__((global)) void
 #define ASHLAR_ON_DEVICE __attribute__((device, always_inline)) inline
@@ -61,8 +62,8 @@ ASHLAR_ON_DEVICE uint64_t now_ns() {
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
   return now;
 }
-// Returns the start time of the kernel in this thread. Must be called at the start of the kernel.
-// The threads of a block start together.
+// Returns the time at which the kernel began. Reads the clock, so it must be called at the start of
+// the kernel. The threads of a block start together, so their times are nearly equal.
 ASHLAR_ON_DEVICE uint64_t began_ns() { return now_ns(); }
 // Called between polls of a word. Yields to other kernels for 32 ns to 2 us.
 ASHLAR_ON_DEVICE void back_off(uint32_t turn) {

@@ -79,7 +79,8 @@ ASHLAR_ON_DEVICE Vec16 multimem_sum(uint64_t at) {
   return loaded;
 }
 
-// Stores bits of any type. Vector stores exist only for floating-point types.
+// Stores bits of any type. Vector stores exist only for floating-point types, so this uses the
+// instruction for f32.
 ASHLAR_ON_DEVICE void multimem_store(uint64_t at, const Vec16& value) {
   asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at),
                "f"(std::bit_cast<float>(value.word[0])), "f"(std::bit_cast<float>(value.word[1])),

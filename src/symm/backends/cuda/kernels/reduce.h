@@ -17,6 +17,7 @@ namespace ashlar::symm::kernels {
 
 // CPUs propagate the first of two NaNs and make it quiet; GPUs generate a canonical NaN. A NaN that
 // a CPU generates from numbers is negative on x86-64 and positive on other architectures.
+// `with_host_nan` therefore replaces the NaNs of a GPU.
 #if defined(__x86_64__)
 inline constexpr uint32_t kNanSign = 1;
 #else
@@ -209,7 +210,7 @@ ASHLAR_ON_DEVICE void reduce_floats(const ReduceArguments& args) {
   }
 }
 
-// Sums and products are equal for signed and unsigned integers.
+// Sums and products are equal for signed and unsigned integers, so they are computed as unsigned.
 template <typename Stored>
 ASHLAR_ON_DEVICE void reduce_integers(const ReduceArguments& args) {
   constexpr uint32_t kPackBytes = sizeof(Stored) < 4 ? 4 * sizeof(Stored) : 16;
@@ -225,7 +226,7 @@ ASHLAR_ON_DEVICE void reduce_integers(const ReduceArguments& args) {
   }
 }
 
-// Bitwise operations are independent of the element type.
+// Bitwise operations are independent of the element type, so one kernel handles all types.
 template <typename Op>
 ASHLAR_ON_DEVICE void reduce_bits(const ReduceArguments& args) {
   const uint64_t whole = args.is_aligned != 0 ? args.bytes / 16 * 16 : 0;
