@@ -32,7 +32,7 @@ struct AllocatorStatus {
 struct HostAllocatorStatus {
   uint64_t number = 0;  // counts host allocators in order of creation; never reused
   std::string backend{};
-  uint64_t device = 0;  // the device for which it pins memory
+  uint64_t device = 0;  // the device for which the allocator pins memory
   std::string device_name{};
   HostStats stats{};
 };
@@ -40,9 +40,9 @@ struct HostAllocatorStatus {
 struct ProcessStatus {
   int64_t pid = 0;  // in the process's own PID namespace
   std::string program{};
-  std::string version{};         // of Ashlar
-  double monitored_seconds = 0;  // since monitoring started
-  std::string problem{};         // what could not be provided as requested; empty: nothing
+  std::string version{};         // the version of Ashlar
+  double monitored_seconds = 0;  // the time since monitoring started
+  std::string problem{};         // what could not be provided as requested; empty if nothing
   std::vector<AllocatorStatus> allocators{};
   std::vector<HostAllocatorStatus> host_allocators{};
 };

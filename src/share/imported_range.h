@@ -37,7 +37,7 @@ class ImportedGranules final : public ImportedRange {
   // Imports and maps the next granule. Does not take ownership of `fd`. After a failure, only
   // `close` may be called. REQUIRES: fewer than Shape::granule_count granules have been added.
   Status add(int fd);
-  size_t granule_count() const { return mapped_count_; }  // added so far
+  size_t granule_count() const { return mapped_count_; }  // the granules added so far
 
   AddressRange range() const override { return range_; }
   Status grant_access(DeviceIndex accessor) override;

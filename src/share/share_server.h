@@ -67,7 +67,7 @@ class ShareServer {
   // The response to a request.
   struct Decision {
     ShareCode code = ShareCode::kNotUnderstood;
-    std::vector<ExtentId> extents;  // to send
+    std::vector<ExtentId> extents;  // the extents to send
   };
 
   Status start_locked() ASHLAR_REQUIRES(mutex_);

@@ -38,7 +38,7 @@ std::string to_hex(const Token& token);
 
 // Where a process listens, and the token that a connecting process has to present.
 struct ChannelAddress {
-  std::string name{};  // of the abstract socket; at most 100 characters
+  std::string name{};  // the name of the abstract socket; at most 100 characters
   Token token{};
 };
 
@@ -106,7 +106,7 @@ class Channel {
     Deadline deadline;
   };
   struct PollSet {
-    std::vector<Handshake> handshakes;                         // used by the thread only
+    std::vector<Handshake> handshakes;                         // used by the channel's thread only
     std::vector<std::shared_ptr<PeerConnection>> connections;  // copy of `connections_`
   };
 

@@ -50,7 +50,7 @@ Status check_request(const CollectiveContext& context, const AllToAll& request);
 struct AllToAllV {
   SymmetricRange range{};  // the shares for all ranks, concatenated
   int64_t row_bytes = 0;
-  std::span<const int64_t> splits{};  // rows for each rank
+  std::span<const int64_t> splits{};  // the number of rows for each rank
   std::byte* out = nullptr;           // receives the shares from all ranks, concatenated
   int64_t out_bytes = 0;              // capacity of `out`
   // Outputs: the number of rows from each rank, and the row at which they begin in `out`.

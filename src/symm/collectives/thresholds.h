@@ -18,7 +18,7 @@ struct Thresholds {
 
   struct Measurement {
     size_t bytes = 0;
-    double one_shot_us = 0;  // per all-reduce, mean over all ranks
+    double one_shot_us = 0;  // the time per all-reduce, mean over all ranks
     double two_shot_us = 0;
   };
   std::vector<Measurement> measurements{};  // in order of increasing size

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The failure state of a group. Waits for other ranks poll it or a registered flag, so that they
-// end early if any rank of the group dies. Thread safe.
+// The failure state of a group. Waits for other ranks poll this state or a registered flag, so that
+// the waits end early if the group fails. Thread safe.
 #pragma once
 
 #include <atomic>

@@ -46,7 +46,7 @@ class SharedWords {
 };
 
 // Returns the part of a word that `sleep` and `wake_all` use, since a futex is 32 bits wide. For a
-// 64-bit counter that is the low half, which changes with every increment.
+// 64-bit counter that is the low half, which changes unless a multiple of 2^32 is added.
 inline const uint32_t* futex_word(const uint32_t* word) { return word; }
 inline const uint32_t* futex_word(const uint64_t* word) {
   static_assert(std::endian::native == std::endian::little);

@@ -26,14 +26,14 @@ namespace ashlar::symm {
 struct HeapBlockLayout {
   size_t pad_bytes = 0;
   size_t buffer_offset = 0;
-  size_t buffer_bytes = 0;  // as requested
+  size_t buffer_bytes = 0;  // the requested size
 };
 
 class PeerTable {
  public:
   struct Peer {
     PeerAccess access = PeerAccess::kDirect;
-    std::shared_ptr<MappedMemory> memory{};  // null if remote
+    std::shared_ptr<MappedMemory> memory{};  // null if the rank's memory is remote
   };
 
   // The result of exchanging memory handles.

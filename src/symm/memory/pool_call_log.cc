@@ -16,7 +16,7 @@ uint64_t hash_with(uint64_t hash, const PoolCall& call) {
   return hash_append(hash_append(hash, static_cast<uint64_t>(call.kind)), call.argument);
 }
 
-// The recorded calls of one rank: numbers `first`, `first + 1`, ...
+// The recorded calls of one rank, which have the numbers `first`, `first` + 1, ...
 struct Tail {
   uint64_t first = 0;
   uint64_t hash_before = 0;

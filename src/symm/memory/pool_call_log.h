@@ -61,7 +61,7 @@ class PoolCallLog {
 };
 
 // Describes the first call that differs between ranks, given their serialized logs: "in call 7:
-// rank 0 allocated 512 bytes, rank 1 freed buffer 2", or that this call precedes the recorded
+// rank 0 allocated 512 bytes, rank 1 freed buffer 2", or says that this call precedes the recorded
 // calls. Returns an empty string if the recorded calls agree, and kFormat if a log is malformed.
 Result<std::string> first_difference(std::span<const std::string> tails);
 

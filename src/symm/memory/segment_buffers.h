@@ -24,7 +24,7 @@ struct PoolBuffer {
   uint64_t sequence_hash = 0;  // the hash of the pool's calls up to and including that call
   uint64_t segment = 0;        // the number of the segment
   size_t offset = 0;           // the offset in the segment's buffer
-  size_t bytes = 0;            // as requested
+  size_t bytes = 0;            // the requested size
 };
 
 class SegmentBuffers {

@@ -43,8 +43,8 @@ class SegmentFreeList {
 
   std::map<uint64_t, size_t> segments_;             // the size of each segment
   std::map<Position, size_t> by_position_;          // the size of each free range
-  std::set<std::tuple<size_t, Position>> by_size_;  // the same free ranges
-  size_t free_bytes_ = 0;                           // the sum over all segments
+  std::set<std::tuple<size_t, Position>> by_size_;  // the same free ranges by size
+  size_t free_bytes_ = 0;                           // the total size of the free ranges
 };
 
 }  // namespace ashlar::symm

@@ -41,7 +41,8 @@
 namespace ashlar::symm {
 
 inline constexpr size_t kMaxNameBytes = 64;
-// Returns kInvalidArgument if `name` is not a valid name. `kind` is "job" or "group".
+// Returns kInvalidArgument unless `name` has 1 to kMaxNameBytes printable characters without spaces
+// and slashes. `kind` is "job" or "group".
 Status check_name(std::string_view kind, std::string_view name);
 
 struct CommunicatorOptions {

@@ -95,7 +95,8 @@ Result<PeerTable::Mappings> HandleExchange::run(const HeapBlock& block,
   return mappings;
 }
 
-// Maps the handles, which arrived with the records. If one rank fails to map, all ranks unmap.
+// Maps the memory behind the fabric handles, which arrived with the records. If one rank fails to
+// map, all ranks unmap.
 Result<PeerTable::Mappings> HandleExchange::exchange_fabric_handles(
     const HeapBlock& block, const std::vector<RendezvousRecord>& all, Deadline deadline) {
   context_.begin_phase(Phase::kSendingHandles);

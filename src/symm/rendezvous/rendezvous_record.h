@@ -38,7 +38,7 @@ struct RendezvousRecord {
   std::string key{};                  // the transport key; empty if there is none
   std::string no_multicast_reason{};  // why this rank cannot use multicast; empty if it can
   std::string fabric{};               // the fabric handle; empty if there is none
-  std::string no_fabric_reason{};     // why there is none; also empty if `is_mapped`
+  std::string no_fabric_reason{};     // why there is no fabric handle; also empty if `is_mapped`
 
   static RendezvousRecord of(const HeapBlock& block, const PoolBuffer* pool_buffer);
   std::string to_bytes() const;

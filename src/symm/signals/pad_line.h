@@ -13,7 +13,7 @@ struct alignas(64) PadLine {
   uint32_t signal = 0;  // 0: empty, 1: full
   uint32_t signal_sleepers = 0;
   uint64_t counter = 0;  // monotonic
-  uint64_t barrier = 0;  // barriers that s has reached; on the owner's own line, completed
+  uint64_t barrier = 0;  // the last barrier that s has reached; on the owner's own line, completed
   // The CallSignature of the collective that s has entered, with `signature_memory`.
   uint64_t signature[3] = {};
   uint32_t counter_sleepers = 0;

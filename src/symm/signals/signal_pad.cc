@@ -47,7 +47,8 @@ Status check_bases(int rank, const std::vector<std::byte*>& bases, size_t alignm
   return {};
 }
 
-// Returns the nonzero values as "name 0:1 3:7", or an empty string if all are zero.
+// Returns the nonzero values as "name 0:1 3:7", up to kMaxListedValues of them, or an empty string
+// if all are zero.
 template <typename Value>
 std::string list_values(const char* name, int world_size, Value value) {
   std::string out;
@@ -67,7 +68,7 @@ std::string list_values(const char* name, int world_size, Value value) {
 }
 
 // Returns one line per channel whose description is not empty. Channel `first` comes first and is
-// always listed.
+// always listed. Lists at most kMaxDescribedChannels.
 template <typename Describe>
 std::string list_channels(int channel_count, int first, Describe describe) {
   const auto line = [](int channel, const std::string& words) {

@@ -65,7 +65,7 @@ int64_t modified_ns(const struct stat& found) {
 
 struct Record {
   std::string value;
-  uint64_t lifetime_ns = 0;  // 0: does not expire
+  uint64_t lifetime_ns = 0;  // 0 if the record does not expire
   int64_t modified_ns = 0;
 
   bool has_expired(int64_t now_ns) const {

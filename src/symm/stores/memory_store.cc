@@ -69,7 +69,7 @@ class MemoryStore final : public Store {
  private:
   struct Entry {
     std::string value;
-    std::optional<Clock::time_point> expiry;  // none: does not expire
+    std::optional<Clock::time_point> expiry;  // empty if the entry does not expire
   };
 
   static bool has_expired(const Entry& entry) {

@@ -39,7 +39,7 @@ void Store::wait_for_change(std::chrono::nanoseconds max_wait) {
 Result<std::vector<std::string>> Store::multi_get(std::span<const std::string> keys,
                                                   Deadline deadline) {
   std::vector<std::string> values(keys.size());
-  std::vector<size_t> indexes(keys.size());  // of the missing keys in `keys`
+  std::vector<size_t> indexes(keys.size());  // where the missing keys are in `keys`
   for (size_t i = 0; i < keys.size(); ++i) indexes[i] = i;
   std::vector<std::string> missing(keys.begin(), keys.end());
   std::chrono::nanoseconds pause = kMinPollInterval;

@@ -29,8 +29,8 @@ using std::chrono::milliseconds;
 using CommandArguments = std::vector<std::string>;
 
 constexpr milliseconds kMaxRetryPause{50};
-constexpr milliseconds kMinCommandTimeout{20};        // one round trip to a distant server
-constexpr std::chrono::hours kMaxCommandTimeout{24};  // fits in a timeval
+constexpr milliseconds kMinCommandTimeout{20};        // enough for a round trip to a distant server
+constexpr std::chrono::hours kMaxCommandTimeout{24};  // small enough for a timeval
 constexpr std::chrono::seconds kMinReceiptLifetime{60};
 constexpr std::chrono::hours kMaxReceiptLifetime{24};
 constexpr std::chrono::seconds kReceiptEraseTimeout{1};

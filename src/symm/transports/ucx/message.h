@@ -36,12 +36,12 @@ struct Message {
   uint64_t call = 0;  // chosen by the caller; repeated in the response
   RegionToken region{};
   uint64_t offset = 0;
-  uint64_t bytes = 0;                     // kGet: requested
-  uint32_t atomic = 0;                    // AtomicKind
-  uint32_t word_bytes = 0;                // 4 or 8
+  uint64_t bytes = 0;                     // kGet: the requested size
+  uint32_t atomic = 0;                    // kAtomic: the AtomicKind
+  uint32_t word_bytes = 0;                // kAtomic: 4 or 8
   uint64_t operand = 0;                   // kAtomic: the operand; kResponse: the old value
-  uint64_t expected = 0;                  // kAtomic
-  ResponseCode code = ResponseCode::kOk;  // kResponse
+  uint64_t expected = 0;                  // kAtomic: the value that a compare-and-swap expects
+  ResponseCode code = ResponseCode::kOk;  // kResponse: the outcome of the call
   uint32_t is_posted = 0;  // in a call: success may be reported by kCompleted instead of kResponse
 };
 static_assert(std::is_trivially_copyable_v<Message> && sizeof(Message) == 80);

@@ -102,7 +102,7 @@ void UcxWorker::flush_completed_locked() {
 void UcxWorker::send_completed_locked(ucp_ep_h reply_to, std::vector<uint64_t>& calls) {
   Message message;
   message.kind = MessageKind::kCompleted;
-  std::vector<uint64_t> sent;  // a message to this process is handled during the send
+  std::vector<uint64_t> sent;  // separate, because sending to this process may add to `calls`
   sent.swap(calls);
   (void)send_locked(reply_to, message, std::as_bytes(std::span(sent)));
   sent.clear();
@@ -131,7 +131,7 @@ void UcxWorker::disconnect_locked(ucp_ep_h endpoint)
 void UcxWorker::handle_response_locked(const Message& response, std::span<const std::byte> data)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   const PendingCall* found = pending_calls_.find(response.call);
-  if (found == nullptr) return;  // abandoned
+  if (found == nullptr) return;  // the call was abandoned
   const PendingCall pending = *found;
   pending_calls_.erase(response.call);
   const bool fits = response.code != ResponseCode::kOk || data.size() == pending.into.size();

@@ -84,7 +84,7 @@ class UcxConnection {
 
   ucp_ep_h endpoint_ ASHLAR_GUARDED_BY(worker_.mutex) = nullptr;  // null if closed
   Status failure_ ASHLAR_GUARDED_BY(worker_.mutex);
-  Status first_error_ ASHLAR_GUARDED_BY(worker_.mutex);  // of a posted call; reset by `quiet`
+  Status first_error_ ASHLAR_GUARDED_BY(worker_.mutex);  // a posted call's error; reset by `quiet`
   bool has_announced_close_ ASHLAR_GUARDED_BY(worker_.mutex) = false;
   std::set<uint64_t> posted_calls_
       ASHLAR_GUARDED_BY(worker_.mutex);                      // the posted calls without a response

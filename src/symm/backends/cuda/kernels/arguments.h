@@ -138,7 +138,7 @@ struct CommonArguments {
   uint64_t record;  // receives the result; 0 for the status board
   uint32_t rank;
   uint32_t world_size;
-  uint64_t timeout_ns;  // 0 for none
+  uint64_t timeout_ns;  // 0 for no timeout
 };
 
 struct SignalArguments {
@@ -199,7 +199,7 @@ struct CopyArguments {
   CopyKind kind;
   uint32_t peer;
   uint32_t reserved;
-  uint64_t bytes;     // per rank
+  uint64_t bytes;     // the bytes to copy per rank
   uint64_t total;     // limit of `out_step * rank + bytes`
   uint64_t external;  // `out` or `in`
   uint64_t out_step;  // distance between ranks in `out`

@@ -14,7 +14,7 @@ enum class WaitResult : uint32_t { kDone, kTimeout, kFailed, kSkipped };
 struct WaitLimits {
   const uint32_t* has_failed;  // StatusBoard::has_failed
   uint64_t began_ns;
-  uint64_t timeout_ns;  // 0 for none
+  uint64_t timeout_ns;  // 0 for no timeout
 };
 
 // Calls `attempt()` until it succeeds or a limit is reached. Makes at least one attempt, even after
