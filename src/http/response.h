@@ -26,9 +26,9 @@ struct Response {
 // Returns a response with the body {"error": "WHY"}.
 Response error_response(int code, std::string_view why);
 
-// Formats the status line and header fields. They forbid caching, and allow pages only resources of
-// this server, inline scripts and styles, blob URLs for images and workers, and data URLs for
-// images and fonts.
+// Formats the status line and header fields. The fields forbid caching, and allow pages only
+// resources of this server, inline scripts and styles, blob URLs for images and workers, and data
+// URLs for images and fonts.
 std::string format_head(const Response& response, bool keeps_alive);
 
 struct ResponseHead {

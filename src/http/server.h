@@ -36,7 +36,7 @@ struct Request {
   std::string_view query{};  // not decoded
 };
 
-// All functions are called concurrently by the connections' threads.
+// The connections' threads may call all functions concurrently.
 class Handler {
  public:
   virtual ~Handler() = default;

@@ -50,8 +50,8 @@ class Imports {
   Result<std::shared_ptr<Import>> open(std::string_view handle);
   // Releases the import once the work queued so far on the streams has finished. Never waits.
   void close(std::shared_ptr<Import> import, std::vector<DeviceStream> uses);
-  // Releases closed imports whose streams have finished. Returns the first error, in this call or
-  // deferred, since an error was last returned.
+  // Releases closed imports whose streams have finished. Returns the first error since an error was
+  // last returned, whether it occurred in this call or was deferred.
   Status collect();
   // Like collect, but first waits for the devices of destroyed streams: only a wait for the whole
   // device covers work that a destroyed stream still has.

@@ -112,7 +112,7 @@ class Channel {
 
   Channel(const Limits& limits, ChannelAddress address, UniqueFd listening, UniqueFd wake);
 
-  // These run on the channel's thread.
+  // The next six functions run on the channel's thread.
   void run();
   bool poll_once(PollSet& poll_set);
   void begin_handshake(std::vector<Handshake>& handshakes);

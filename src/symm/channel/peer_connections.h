@@ -39,7 +39,8 @@ class PeerConnections {
   // reason. Any other error closes them with the error as the reason.
   Status connect(Deadline deadline);
   bool reaches(int rank) const { return connections_[rank] != nullptr; }
-  // Sends a descriptor, or none if `fd` is -1. The caller keeps ownership. REQUIRES: reaches(rank).
+  // Sends a descriptor, or none if `fd` is -1. The caller keeps ownership of `fd`. REQUIRES:
+  // reaches(rank).
   Status send(int rank, uint64_t sequence, int fd, Deadline deadline);
   // Receives the descriptor that `rank` sent with this sequence number; invalid if it sent none.
   // Drops descriptors with lower sequence numbers. Returns the reason if the group fails. REQUIRES:

@@ -39,8 +39,8 @@ class SharedWords {
   // Yields the core, unless a recent yield took long. Returns false if the caller should sleep
   // instead, because other programs occupy the core for whole time slices.
   static bool yield();
-  // Returns immediately unless `*word == seen`. Sleeps until `wake_all`, a POSIX signal, or the end
-  // of `at_most`, so the caller has to check the word again.
+  // If `*word == seen`, sleeps until `wake_all`, a POSIX signal, or the end of `at_most`. Does not
+  // report the cause, so the caller has to check the word again.
   static void sleep(const uint32_t* word, uint32_t seen, std::chrono::nanoseconds at_most);
   static void wake_all(const uint32_t* word);
 };

@@ -56,7 +56,7 @@ class FailureRecord {
   // Returns the reason in `bytes`, the value of key().
   static Status parse_reason(std::string_view bytes);
   // Fails the group for the reason in `bytes`, the value of key(). Returns the first reason that
-  // this rank has remembered, usually this one.
+  // this rank has remembered, usually the one in `bytes`.
   Status adopt(std::string_view bytes) ASHLAR_EXCLUDES(mutex_);
 
   // Sets the number of exchanges that this rank has completed, for the record that it publishes if
@@ -69,7 +69,7 @@ class FailureRecord {
   static bool is_after_exchange(std::string_view bytes, uint64_t sequence);
 
  private:
-  // Sets `recorded_` unless it is set already, and returns it.
+  // Sets `recorded_` unless it is set already. Returns `recorded_`.
   Status remember(Status recorded) ASHLAR_EXCLUDES(mutex_);
 
   const std::shared_ptr<Store> store_;

@@ -18,8 +18,8 @@ LeaseMonitor::LeaseMonitor(std::shared_ptr<Store> store, FailureRecord& failure_
 
 void LeaseMonitor::run(Deadline deadline) {
   if (failure_record_.failure().has_happened()) {
-    // Do not block until the reason is published, because a thread that leaves the group waits for
-    // this call. If the attempt fails, the next heartbeat repeats it.
+    // Makes a single attempt to publish the reason, because a thread that leaves the group waits
+    // for this call. If the attempt fails, the next heartbeat repeats it.
     (void)failure_record_.try_publish(failure_record_.failure().reason(), deadline);
     return;
   }

@@ -121,9 +121,9 @@ class JoinAttempt {
 
  private:
   // Publishes this rank's record, reads those of the other ranks, and appends the ranks without a
-  // record to `missing`. A malformed record does not count, because its rank will overwrite it. If
-  // a record disappears, the copy that was read before is kept: its rank may have completed the
-  // list and erased the record.
+  // record to `missing`. A malformed record is ignored, because its rank will overwrite it. If a
+  // record disappears, the copy that was read before is kept: its rank may have completed the list
+  // and erased the record.
   Status read_records(std::vector<int>& missing, Deadline deadline) {
     std::vector<std::string> keys;
     for (int rank = 0; rank < rank_info_.world_size; ++rank)

@@ -2,7 +2,7 @@
 //
 // `PeerTable`: how this rank accesses the memory of every rank. One table per (block, group),
 // created by a rendezvous and shared by the block and all handles. Immutable, so any thread may
-// read it. Keeps the memory mapped even if its owner frees it.
+// read it. Keeps the memory mapped even if the rank that owns it frees it.
 //
 // `PeerHandle`: a table and the range of the buffers that a rendezvous was called for.
 #pragma once

@@ -2,8 +2,8 @@
 //
 // The symmetric heap of one rank, which consists of blocks. All ranks must allocate the same sizes
 // in the same order. A rendezvous verifies that by the ordinal of a block and a hash of the
-// allocation sequence. Allocations that only a sub-group makes name the group and are numbered
-// separately. Thread safe.
+// allocation sequence. An allocation that only a sub-group makes specifies the group and is
+// numbered separately. Thread safe.
 #pragma once
 
 #include <cstddef>
@@ -88,8 +88,9 @@ class RankHeap {
   // stays allocated for the next call with its id. Returns kInvalidArgument if `pointer` is not the
   // beginning of a live block's buffer.
   Status free(const void* pointer);
-  // Returns nothing if no live block covers the address, or if a pool owns the block and none of
-  // the pool's buffers covers the address.
+  // Finds the block, and the pool's buffer if a pool owns the block, at an address. Returns nothing
+  // if no live block covers the address, or if a pool owns the block and none of the pool's buffers
+  // covers the address.
   std::optional<BufferLocation> find(const void* pointer) const;
   // The number of live blocks that no pool owns.
   size_t live_count() const;

@@ -4,8 +4,8 @@
 // signal pads. The public class Group (ashlar/symmetric.h) is built on it.
 //
 // Joining, leaving and rendezvous are collective: all ranks of the group call them in the same
-// order. A second thread of the same rank waits for the first. If a rendezvous times out during
-// that wait, nothing was done and the call can be repeated; `leave` then fails the group. If a
+// order. A second thread of the same rank waits for the first. A rendezvous that times out during
+// that wait has done nothing and can be repeated; a `leave` that times out fails the group. If a
 // collective fails after that wait, it fails on all ranks that can reach the store, with the same
 // message.
 //

@@ -5,8 +5,8 @@
 // The barriers of a channel are independent of its signals and counters, and can follow each other
 // without delay. A barrier that timed out is completed by calling it again. Until then this rank
 // has not passed the barrier, but the other ranks may pass it, because this rank has announced its
-// arrival. They are not guaranteed to see what this rank writes between the two calls. REQUIRES: at
-// most one thread of a rank is in a barrier of a channel at a time.
+// arrival. The other ranks are not guaranteed to see what this rank writes between the two calls.
+// REQUIRES: at most one thread of a rank is in a barrier of a channel at a time.
 #pragma once
 
 #include "ashlar/status.h"
@@ -15,8 +15,8 @@
 namespace ashlar::symm {
 
 // On one machine, up to this many ranks announce their arrival to all other ranks, in one round.
-// Larger groups use a dissemination barrier, which takes log2(W) rounds. Measured by
-// benchmarks/symm/host_ranks.cc.
+// Larger groups use a dissemination barrier, which takes log2(W) rounds. The limit was measured
+// with benchmarks/symm/host_ranks.cc.
 inline constexpr int kAllToAllRanks = 16;
 
 enum class BarrierKind { kAllToAll, kDissemination };
@@ -27,8 +27,8 @@ enum class BarrierKind { kAllToAll, kDissemination };
 // kTimeout with the missing ranks, or the group's failure. With one rank, only checks the
 // arguments.
 Status barrier(const SignalPads& pads, int channel, const Limits& limits);
-// The same with the given algorithm, for ranks on one machine. REQUIRES: all ranks pass the same
-// `kind`.
+// Like the function above, with the given algorithm, for ranks on one machine. REQUIRES: all ranks
+// pass the same `kind`.
 Status barrier(const SignalPads& pads, int channel, BarrierKind kind, const Limits& limits);
 
 }  // namespace ashlar::symm

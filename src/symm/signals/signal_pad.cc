@@ -68,7 +68,7 @@ std::string list_values(const char* name, int world_size, Value value) {
 }
 
 // Returns one line per channel whose description is not empty. Channel `first` comes first and is
-// always listed. Lists at most kMaxDescribedChannels.
+// always listed. Lists at most kMaxDescribedChannels channels.
 template <typename Describe>
 std::string list_channels(int channel_count, int first, Describe describe) {
   const auto line = [](int channel, const std::string& words) {

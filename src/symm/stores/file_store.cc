@@ -11,7 +11,8 @@
 // Lifetimes are measured by the clock of the file system. To read that clock, a process touches the
 // directory and reads its modification time; the age of a record is that time minus the
 // modification time of the record's file. Machines that share the directory need no common clock.
-// Because touching is a write, each process does it rarely and extrapolates with its steady clock.
+// Because touching is a write, each process touches the directory rarely and extrapolates the time
+// with its steady clock.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>

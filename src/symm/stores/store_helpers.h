@@ -26,9 +26,9 @@ inline Result<std::vector<std::optional<std::string>>> checked_try_get(
   return found;
 }
 
-// Returns `deadline`, or 500 ms from now if that is later. Gives the last call to the store before
-// a timeout enough time. With less time, a slow store rather than the missing ranks would be
-// reported as the cause.
+// Returns `deadline`, or 500 ms from now if that is later. Leaves enough time for the last call to
+// the store before a timeout. With less time, the error would blame a slow store instead of the
+// missing ranks.
 inline Deadline allow_final_attempt(Deadline deadline) {
   const Deadline least = Deadline::after(std::chrono::milliseconds(500));
   return least.at() > deadline.at() ? least : deadline;

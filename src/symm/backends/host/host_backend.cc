@@ -60,7 +60,7 @@ class HostBackend final : public Backend {
   std::string_view name() const override { return "host"; }
   DeviceUuid device() const override { return {}; }
 
-  // New memfd pages are zero.
+  // Ignores `zero_bytes`, because new memfd pages are zero.
   Result<std::shared_ptr<MappedMemory>> allocate(size_t bytes, size_t /*zero_bytes*/) override {
     const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
     const std::optional<uint64_t> rounded = try_align_up(std::max<uint64_t>(bytes, 1), page);

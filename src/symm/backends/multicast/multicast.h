@@ -36,7 +36,7 @@ class MulticastDriver {
 
   // Returns ok, or why this device has no multicast.
   virtual Status availability() const = 0;
-  // Returns a power of two. The size of bound memory must be a multiple of it.
+  // Returns a power of two. The size of bound memory must be a multiple of the result.
   virtual size_t granularity_bytes() const { return 1; }
   virtual Result<Object> create(const Shape& shape) = 0;
   virtual Result<UniqueFd> export_fd(Object object) = 0;

@@ -85,7 +85,7 @@ class SigpipeBlocker {
 };
 
 // Returns the time until the deadline, but at least kMinCommandTimeout, so that a call with an
-// expired deadline makes one attempt. hiredis would take 0 for no timeout.
+// expired deadline makes one attempt. hiredis would interpret 0 as no timeout.
 timeval command_timeout(Deadline deadline) {
   const auto left = std::clamp<std::chrono::microseconds>(
       std::chrono::duration_cast<std::chrono::microseconds>(deadline.left()), kMinCommandTimeout,

@@ -127,7 +127,8 @@ void UcxWorker::disconnect_locked(ucp_ep_h endpoint)
   responses_.erase_unsent(endpoint);
 }
 
-// The connection's functions require the mutex of the connection's worker, which is this worker.
+// The connection's functions require the mutex of the connection's worker. That worker is this one,
+// so the mutex is held.
 void UcxWorker::handle_response_locked(const Message& response, std::span<const std::byte> data)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   const PendingCall* found = pending_calls_.find(response.call);

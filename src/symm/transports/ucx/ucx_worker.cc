@@ -27,7 +27,7 @@ using std::chrono::microseconds;
 using Clock = std::chrono::steady_clock;
 
 // The worker's thread naps once callers have polled this many times. Three short calls poll about
-// as often.
+// 32 times.
 constexpr uint64_t kCallerPollsBeforeNap = 32;
 // While callers poll, each nap is an eighth longer than the previous one, within these bounds.
 // A nap costs 5 us on a virtual machine for timers and context switches, and delays calls from

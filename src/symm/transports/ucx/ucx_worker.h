@@ -44,7 +44,7 @@ class LogSilencer {
 // Thread safe.
 class InterruptibleSleep {
  public:
-  // Returns true if interrupted.
+  // Sleeps for `time` or until `interrupt`. Returns true if interrupted.
   bool sleep_for(std::chrono::microseconds time) ASHLAR_EXCLUDES(mutex_);
   void interrupt() ASHLAR_EXCLUDES(mutex_);
 
