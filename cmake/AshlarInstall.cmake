@@ -44,7 +44,7 @@ if(ASHLAR_LIBRARY_TYPE STREQUAL "STATIC_LIBRARY")
 else()
   set(ASHLAR_PC_LIBS "Libs: -L\${libdir} -lashlar")
 endif()
-# Written at install time, when the prefix is known.
+# Writes the pkg-config file at install time, because only then is the prefix known.
 install(CODE "
   set(PROJECT_DESCRIPTION [[${PROJECT_DESCRIPTION}]])
   set(PROJECT_VERSION ${PROJECT_VERSION})
@@ -68,7 +68,8 @@ if(TARGET ashlar_cli_share)
     DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d OPTIONAL)
 endif()
 
-# Component python: `cmake --install build/release --component python` installs only these.
+# Component python: `cmake --install build/release --component python` installs only the files
+# below.
 if(TARGET ashlar_torch)
   install(TARGETS ashlar_torch LIBRARY COMPONENT python)
 endif()

@@ -25,14 +25,14 @@ find_program(ASHLAR_NVCC nvcc HINTS /usr/local/cuda/bin)
 find_program(ASHLAR_KERNEL_CLANG NAMES clang++ clang++-19 clang++-18 clang++-17 clang++-16
   clang++-15 clang++-14)
 
-# nanosleep needs PTX 6.3; clang's default is 6.0.
+# Selects PTX 6.3, which nanosleep needs; clang's default is 6.0.
 set(ashlar_ptx_command)
 if(ASHLAR_KERNEL_CLANG)
   set(ashlar_ptx_command ${ASHLAR_KERNEL_CLANG} -x cuda -std=c++20 -nocudainc -nocudalib
     --cuda-device-only --cuda-gpu-arch=sm_70 -Xclang -target-feature -Xclang +ptx63
     -Wall -Wextra -Wno-unknown-cuda-version -O2 -ffp-contract=off ${kernel_includes}
     -S ${kernel_source})
-  # Some builds of clang lack this target.
+  # Checks whether clang can compile for NVIDIA's GPUs, because some builds cannot.
   if(NOT DEFINED ASHLAR_CLANG_HAS_PTX)
     execute_process(
       COMMAND ${ASHLAR_KERNEL_CLANG} --print-targets

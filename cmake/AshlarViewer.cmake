@@ -4,11 +4,12 @@
 #
 #   ASHLAR_VIEWER_PAGE   the file; default: viewer/dist/index.html. If it is missing, the tool is
 #                        built without the page, and `ashlar view` reports that.
-#   viewer_page          the target that builds it, if Node.js and npm are installed
+#   viewer_page          the target that builds viewer/dist/index.html; exists only if Node.js and
+#                        npm are installed
 set(ASHLAR_VIEWER_PAGE ${PROJECT_SOURCE_DIR}/viewer/dist/index.html CACHE FILEPATH
   "The viewer's page, as one HTML file")
 
-# Checked in every build, so that a page built in the meantime is found.
+# Looks for the page in every build, so that a page built since the last build is embedded.
 set(viewer_page_source ${CMAKE_CURRENT_BINARY_DIR}/viewer_page_bytes.cc)
 add_custom_target(ashlar_viewer_page_bytes
   COMMAND ashlar_embed_page

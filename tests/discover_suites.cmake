@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Adds one ctest entry for each suite of a test executable. When ctest starts, it includes this file
-# once for each executable with the label unit or contract. With one entry for each test, starting
-# processes would take longer than testing, ten times as long with a sanitizer. A failing suite
-# prints the names of its failed tests. ashlar_add_gpu_suites adds the Gpu/* suites.
+# once for each executable with the label unit or contract. There is no entry for each test, because
+# starting one process per test would take longer than the tests themselves. A failing suite prints
+# the names of its failed tests. ashlar_add_gpu_suites adds the Gpu/* suites.
 #
-# REQUIRES: executable, label.
+# REQUIRES: the variables `executable` (a path) and `label` are set.
 if(NOT EXISTS "${executable}")
   add_test("${executable}_NOT_BUILT" "${executable}")
   return()

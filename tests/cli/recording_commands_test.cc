@@ -152,8 +152,8 @@ TEST(CliGateTest, RejectsInvalidLimitsBeforeReadingFiles) {
   }
 }
 
-// A block of 11.1 MiB in a segment of 12 MiB; the remainder is too small to split off. The
-// entries have no times.
+// Writes a recording with the setting `conf` and returns its path. A block of 11.1 MiB occupies a
+// segment of 12 MiB whose remainder is too small to split off. The entries have no times.
 std::string unsplit_run(const ScratchFolder& folder, const std::string& conf) {
   std::ofstream(folder.file("run.json"))
       << R"({"segments": [], "device_traces": [[)"
@@ -285,8 +285,8 @@ TEST(CliCommandsTest, SymmBenchMeasuresUcx) {
             kExitInvalidArgument);
 }
 
-// Makes fork fail in this thread and its children. Threads and posix_spawn share memory and still
-// work.
+// Makes fork fail in this thread and its children. Starting threads and posix_spawn still work,
+// because they do not copy the address space. Returns false if seccomp is not available.
 bool disable_fork() {
   sock_filter rules[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),

@@ -254,7 +254,7 @@ TEST(CliViewTest, HasNoLiveDataWithoutProcess) {
   EXPECT_EQ(code_of(server.request("POST live/snapshot")), 405);
 }
 
-// Replaces xdg-open by a script that records its argument.
+// Puts a script first in PATH that replaces xdg-open and records the script's argument.
 class FakeBrowser {
  public:
   FakeBrowser() {
@@ -286,7 +286,7 @@ class FakeBrowser {
   const std::string path_ = getenv("PATH");
 };
 
-// The browser may connect only after the server has rejected the file.
+// The server keeps running after it has rejected the file, because the browser may connect later.
 TEST(CliViewTest, PageShowsFailureAndAcceptsAnotherFile) {
   const FakeBrowser browser;
   ViewServer server({std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/pytorch_truth.tsv"},
@@ -299,7 +299,7 @@ TEST(CliViewTest, PageShowsFailureAndAcceptsAnotherFile) {
   EXPECT_EQ(server.stop(SIGINT), kExitUnreadableInput);
 }
 
-// Other users can see the browser's command line.
+// Other users can see the browser's command line, so it must not contain the token.
 TEST(CliViewTest, BrowserGetsOneTimeAddressWithoutToken) {
   const FakeBrowser browser;
   ViewServer server({trace("leaky")}, ViewServer::Browser::kStarted);

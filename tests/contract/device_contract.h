@@ -59,7 +59,8 @@ testing::AssertionResult ok(const Result<T>& result) {
   return ok(result.status());
 }
 
-// Aborts the test with a failure at the caller's line if the call failed. Returns its value.
+// Aborts the test with a failure at the caller's line if the call failed. The overload for Result
+// returns the call's value.
 void require_ok(const Status& status, const char* file = __builtin_FILE(),
                 int line = __builtin_LINE());
 template <typename T>
@@ -164,7 +165,7 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
   // --- rejected calls
 
   // Expects that the call failed with an error of this kind that has a message, and that this error
-  // is the thread's last error. Clears it.
+  // is the thread's last error. Clears the last error.
   void expect_error(StatusKind kind, Device& by, const Status& status,
                     const char* file = __builtin_FILE(), int line = __builtin_LINE());
   template <typename T>

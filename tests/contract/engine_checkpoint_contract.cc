@@ -67,7 +67,8 @@ TEST_P(EngineCheckpointContract, RestoreFreesNewBlocksAndReturnsFreedOnes) {
   end_routing(kPool);
 }
 
-// A later graph may read what an earlier graph wrote to the live blocks.
+// A later graph may read what an earlier graph wrote to the live blocks, so a restore must not
+// change their contents.
 TEST_P(EngineCheckpointContract, RestorePreservesTheContentsOfLiveBlocks) {
   std::vector<Block*> kept;
   for (size_t bytes : {size_t{700}, 3 * kMiB, 17 * kMiB}) {
@@ -91,7 +92,7 @@ TEST_P(EngineCheckpointContract, RestorePreservesTheContentsOfLiveBlocks) {
 }
 
 // Takes the checkpoint while blocks alternate with gaps. Before each restore, frees the blocks and
-// allocates others that cover both, some of them on another stream.
+// allocates others that cover blocks and gaps, some of them on another stream.
 TEST_P(EngineCheckpointContract, RestoreUndoesSplitsAndMerges) {
   const StreamId side = create_stream();
   std::vector<Block*> left;

@@ -95,7 +95,8 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
   void fill(const Block* block, uint8_t value, StreamId stream) {
     require_ok(device().fill(block->address, value, block->requested_bytes, stream));
   }
-  // REQUIRES: the stream is not paused.
+  // Whether all requested bytes equal `value`, read in `stream` or in the block's own stream.
+  // REQUIRES: that stream is not paused.
   testing::AssertionResult contains(const Block* block, uint8_t value) {
     return contains(block, value, block->stream);
   }

@@ -12,7 +12,7 @@
 
 namespace ashlar::contract {
 
-// The functions do the same as those of sim::Machine with these names.
+// Functions with the name of a function of sim::Machine do the same as that function.
 class EngineMachine {
  public:
   virtual ~EngineMachine() = default;

@@ -130,7 +130,8 @@ TEST_P(EngineMemoryContract, TrimReleasesEverythingWhenNothingIsInUse) {
 TEST_P(EngineMemoryContract, TrimKeepsBlocksInUse) {
   Block* small = allocate(512);
   Block* large = allocate(20 * kMiB);
-  free(allocate(64 * kMiB, create_stream()));  // a driver's pool releases chunks of 32 MiB
+  // A multiple of 32 MiB, because a driver's pool releases only whole chunks of this size.
+  free(allocate(64 * kMiB, create_stream()));
   fill(small, 3);
   fill(large, 4);
   const size_t used = used_bytes();

@@ -247,7 +247,8 @@ TEST_P(EnginePoolsContract, SegmentSourceMayCallTheEngine) {
   EXPECT_EQ(source->allocate_count, 1);
 }
 
-// While the source frees a segment, the device appears full to the default pool.
+// While the source frees a segment, the device appears full to the default pool. An allocation must
+// wait for the free instead of reporting out of memory.
 TEST_P(EnginePoolsContract, WaitsForSegmentsReturningToTheirSource) {
   const auto source = std::make_shared<CountingSource>(device());
   require_ok(engine().create_pool(kFirst, {.source = source}));
@@ -283,7 +284,7 @@ TEST_P(EnginePoolsContract, EmptySegmentSourceIsOutOfMemoryAndRetried) {
 }
 
 TEST_P(EnginePoolsContract, DestructorReturnsSegmentsToTheirSource) {
-  // Owned by the pool alone, which must keep it alive until its segments are returned.
+  // Only the pool owns the source, and must keep it alive until the source's segments are returned.
   require_ok(engine().create_pool(kFirst, {.source = std::make_shared<CountingSource>(device())}));
   route_to(kFirst);
   allocate(kMiB);

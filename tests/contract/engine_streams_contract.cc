@@ -178,7 +178,7 @@ TEST_P(EngineStreamsContract, KeepsMemoryWhileItsStreamIsBusy) {
   free(block);
   std::jthread trimming([&] { EXPECT_TRUE(ok(engine().trim())); });
   EXPECT_TRUE(consistently([&] { return used_bytes() > 0; }));
-  resume_stream(stream);  // fails if the memory was unmapped under the work
+  resume_stream(stream);  // fails if the memory was unmapped before the work has run
   trimming.join();
   EXPECT_EQ(used_bytes(), 0U);
 }

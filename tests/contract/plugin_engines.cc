@@ -72,8 +72,8 @@ const ashlar_plugin_hooks kHooks = [] {
   return hooks;
 }();
 
-// Frees the remaining memory when the plug-in is destroyed. Frees on a lost device fail, so such
-// memory is forgotten.
+// Returns a plug-in that allocates from `device`. Its destruction frees the remaining memory; on a
+// lost device, where frees fail, the memory is only forgotten.
 std::shared_ptr<const Plugin> plugin_on(Device& device) {
   UserAllocator& allocator = user_allocators[device.properties().index.value()];
   allocator.device = &device;

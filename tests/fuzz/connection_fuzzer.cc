@@ -199,7 +199,7 @@ class Client {
 
   ssize_t receive(int flags) {
     ssize_t got = -1;
-    // libFuzzer's timer interrupts system calls every few seconds.
+    // Repeats an interrupted call: libFuzzer's timer interrupts system calls every few seconds.
     do got = ::recv(socket_.get(), buffer_.data(), buffer_.size(), flags);
     while (got < 0 && errno == EINTR);
     if (got > 0) received_.append(buffer_.data(), static_cast<size_t>(got));

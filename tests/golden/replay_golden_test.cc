@@ -126,7 +126,8 @@ TEST_P(ReplayAsRecorded, ReproducesEveryEventAndNumber) {
   EXPECT_GT(result.fidelity->recorded_count, 0U);
   EXPECT_TRUE(result.ooms.empty());
   expect_exact(result, pytorch_row(GetParam().workload, GetParam().settings));
-  // The start addresses of expandable segments are unknown.
+  // A recording does not contain the start addresses of expandable segments, so no block of a
+  // replay has the recorded address.
   const bool is_expandable = GetParam().settings != std::string("default");
   EXPECT_EQ(result.same_address_count, is_expandable ? 0 : result.alloc_count);
 }

@@ -5,7 +5,8 @@
 # add_subdirectory builds the library again, as a shared, unoptimized unity build. The test of the
 # shared library installs that build.
 #
-# Builds with clang where it is installed: without optimization, it takes half of gcc's time.
+# Builds with clang where it is installed, because without optimization clang takes half of the time
+# that gcc takes.
 find_program(ASHLAR_CLANG clang)
 find_program(ASHLAR_CLANGXX clang++)
 if(ASHLAR_CLANG AND ASHLAR_CLANGXX)
@@ -40,7 +41,7 @@ function(ashlar_add_install name build_folder)
   set_tests_properties(install.${name} PROPERTIES FIXTURES_REQUIRED ${name})
 endfunction()
 
-# With the compilers of this build, as a user of the installed package would.
+# Builds the consumer of the installed package with the compilers of this build, as a user would.
 ashlar_add_consumer(find_package
   -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
   -DCMAKE_PREFIX_PATH=${consumer_binary}/find_package_prefix)

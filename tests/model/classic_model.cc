@@ -30,8 +30,9 @@ bool ClassicModel::would_climb_ladder(size_t bytes, StreamId stream) const {
   (void)trial.search(wanted);
   trial.collect_by_age();
   if (trial.reserved_bytes_ != reserved_bytes_) return true;
-  // An upper bound for expandable segments. If the engine does not climb the ladder after all, the
-  // run only loses a few pending blocks, which complete early.
+  // An upper bound of the new memory that the request needs, also in an expandable segment. If the
+  // bound is too high, the run finishes all streams although the engine does not wait for them,
+  // which only makes pending blocks complete early.
   const size_t most =
       std::max(wanted.segment_bytes, wanted.bytes + 2 * granule(wanted.list.is_small));
   return trial.is_above_limit(most) || trial.reserved_bytes_ + most > capacity_bytes_;
@@ -252,7 +253,8 @@ uint64_t ClassicModel::take_segment_address() {
   return address;
 }
 
-// Maps memory at `at`, which then refers to the resulting free block.
+// Maps memory at `at`, which then refers to the resulting free block. Returns false if the device
+// or the limit is too small.
 bool ClassicModel::map(BlockRef& at, size_t bytes) {
   Segment& segment = segments_[at.segment];
   const size_t step = granule(segment.list.is_small);

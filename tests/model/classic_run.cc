@@ -125,7 +125,8 @@ void ClassicRun::free(size_t which) {
   }
 }
 
-// During a capture, the engine waits for no pending frees.
+// Outside a capture, the engine completes all pending frees before it trims. During a capture, it
+// waits for none.
 void ClassicRun::trim() {
   finish_all();
   if (!capture_.is_active()) complete();

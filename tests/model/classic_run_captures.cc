@@ -24,8 +24,8 @@ void ClassicRun::work(StreamId stream) {
   capture_.work(stream);
 }
 
-// Only a capturing stream may be `first`: waiting for a stream outside the capture would invalidate
-// the capture.
+// Makes `then` wait for the work on `first` and so join the capture. Does nothing unless `first` is
+// capturing, because waiting for a stream outside the capture would invalidate the capture.
 void ClassicRun::order(StreamId first, StreamId then) {
   const bool can_join = then != kDefaultStream && first != then;
   if (!capture_.includes(first) || !can_join) return;

@@ -16,7 +16,8 @@
 
 namespace ashlar::model {
 
-// Divides the lengths of runs where invariant checks or ThreadSanitizer slow down each operation.
+// The divisor of the lengths of runs: larger in builds with invariant checks or with gcc's
+// ThreadSanitizer, which slow down each operation.
 #if defined(ASHLAR_INVARIANTS) || defined(__SANITIZE_THREAD__)
 constexpr size_t kScale = 20;
 #else
@@ -33,7 +34,7 @@ struct Length {
 // A setting, and functions that run lists of operations on an engine with this setting.
 struct Trial {
   std::string setting;  // formatted
-  // Sets the target of each operation, and removes those after the first disagreement.
+  // Sets the target of each operation, and removes the operations after the first disagreement.
   std::function<std::vector<Operation>(std::vector<Operation>)> set_targets;
   // Runs the operations until the engine disagrees with the expectation. Compares results after
   // each step, and statistics and invariants every `check_every` steps.

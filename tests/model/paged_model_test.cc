@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random runs of the paged engine that check the invariants in paged_run.h. Hundreds of thousands
-// of operations in a plain build, fewer with sanitizers. model_runs.h describes how to repeat a
-// run.
+// of operations in a plain build, fewer with invariant checks. model_runs.h describes how to repeat
+// a run.
 #include <gtest/gtest.h>
 
 #include "model_runs.h"

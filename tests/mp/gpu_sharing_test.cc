@@ -137,7 +137,8 @@ TEST_P(GpuSharingTest, FreesBlockWhenImporterIsKilled) {
   EXPECT_EQ(exporter_->wait(), 0);
 }
 
-// This holds for memory that is shared by descriptor. CUDA frees plain memory with its exporter.
+// The importer keeps only memory that is shared by descriptor: when the exporter exits, a CUDA
+// driver frees plain memory.
 TEST_P(GpuSharingTest, ImporterKeepsBlockWhenExporterIsKilled) {
   if (!uses_extents(GetParam()) && wants_real_device())
     GTEST_SKIP() << "plain memory is freed with its exporter";

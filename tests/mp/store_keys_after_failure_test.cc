@@ -53,8 +53,8 @@ TEST_P(StoreKeys, ExpireAfterKilledRankWhenPeersLeave) {
   const std::string key_end = GetParam();
   RankProcesses ranks(3, [&](RankContext& context) -> std::string {
     if (context.rank == 1) context.store = std::make_shared<KillingStore>(context.store, key_end);
-    // Before ranks have connected, only the deadline reveals a missing rank. The ranks start
-    // together, so that only the victim misses a short one.
+    // Before ranks have connected, only the deadline reveals a missing rank, so the deadline is
+    // short. The ranks start together, so that only the victim misses it.
     if (!context.store->barrier("start", 3, kNoExpiry, long_deadline()).ok()) return "no barrier";
     const Deadline deadline = Deadline::after(key_end == "/join/1" ? seconds(1) : seconds(20));
     CommunicatorOptions options = context.options();
@@ -72,7 +72,7 @@ TEST_P(StoreKeys, ExpireAfterKilledRankWhenPeersLeave) {
 }
 
 // The other ranks have seen the killed rank arrive and complete the exchange, but no rank is the
-// last to leave.
+// last to leave and deletes the keys, so the keys must expire.
 TEST(StoreKeys, ExpireAfterRankIsKilledWhileLeaving) {
   RankProcesses ranks(3, [](RankContext& context) -> std::string {
     // Exchanges 0 and 1 belong to joining.

@@ -17,7 +17,7 @@ TEST(SymmetricFork, ChildIsRejectedAndGroupSurvivesItsExit) {
   EXPECT_THAT(ranks.store_keys(), IsEmpty());
 }
 
-// A single rank has no peers, but still has threads.
+// A single rank has no peers, but has threads, which its child lacks and must not wait for.
 TEST(SymmetricFork, ChildOfSingleRankExits) {
   RankProcesses ranks(1, [](const RankSpec& rank) -> std::string {
     Heap heap(SymmetricRank::heap_options());

@@ -220,7 +220,8 @@ TEST_F(SymmetricCudaMulticast, IsReleasedBeforeLocalMemory) {
   }
 }
 
-// Returns the number of driver objects that are freed when a temporary handle is destroyed.
+// Returns the number of multicast objects that are released when a temporary handle and its buffer
+// are destroyed.
 size_t objects_freed_with_handle(const StandinGpuRank& rank, DeviceRank& own) {
   SymmetricBuffer buffer = own.heap.allocate(4096);
   std::optional<Handle> handle = own.group.rendezvous(buffer, kTestTimeout);
@@ -230,8 +231,8 @@ size_t objects_freed_with_handle(const StandinGpuRank& rank, DeviceRank& own) {
   return objects - rank.driver.multicast_count();
 }
 
-// After a timeout of a signal or barrier, no rank can be using multicast. After a collective's
-// timeout, other ranks may still be inside the collective.
+// After a timeout of a signal or barrier, no rank can be using multicast, so its objects are still
+// released. After a collective's timeout, other ranks may still be inside the collective.
 TEST_F(SymmetricCudaMulticast, IsKeptAfterTimedOutCollectiveOnly) {
   RankProcesses ranks(
       2, on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
@@ -287,7 +288,8 @@ TEST_F(SymmetricCudaMulticast, IsKeptByHeapWhenFailedGroupIsDropped) {
   EXPECT_THAT(results, Each(IsEmpty()));
 }
 
-// Only images with machine code have multimem kernels; PTX targets GPUs without multicast.
+// Whether the kernel image is binary. An image of PTX text, which clang builds for GPUs without
+// multicast, has no multimem kernels.
 bool image_has_multimem() {
   const char* image = static_cast<const char*>(kernel_image());
   return image[0] != '/' && image[0] != '.';
@@ -324,7 +326,7 @@ std::string check_multimem_reduce(DeviceRank& own, Reduction what, int64_t offse
   return wrong;
 }
 
-// Checks the sum of 1.0 from each rank, which is exact for up to four ranks.
+// Checks the sum of 1.0 from each rank in a 16-bit type. REQUIRES: at most four ranks.
 std::string check_multimem_halves(DeviceRank& own, ElementType type) {
   const bool is_f16 = type == ElementType::kF16;
   const std::vector<uint16_t> sums = is_f16 ? std::vector<uint16_t>{0x3C00, 0x4000, 0x4200, 0x4400}

@@ -21,7 +21,8 @@ class SymmetricGpuKernelResults : public SymmetricGpuKernels,
  protected:
   void SetUp() override {
     SymmetricGpuKernels::SetUp();
-    // Time slicing between processes on one GPU makes each barrier take milliseconds.
+    // Fewer world sizes on hardware, where time slicing between processes on one GPU makes each
+    // barrier take milliseconds.
     if (is_on_hardware() && (GetParam() == 3 || GetParam() == 5)) {
       GTEST_SKIP() << "runs on hardware only with 1, 2 and 4 ranks";
     }
@@ -36,8 +37,8 @@ TEST_P(SymmetricGpuKernelResults, RunsEveryOperationWithAndWithoutStream) {
   EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-// Returns the mask of the exponent bits. A value with all of them set is infinite or NaN. 0 for
-// integers.
+// Returns the mask of a floating-point type's exponent bits, which are all set in infinities and
+// NaNs; 0 for integer types.
 uint64_t exponent_of(ElementType type) {
   switch (type) {
     case ElementType::kF32: return 0x7F800000;
@@ -49,8 +50,8 @@ uint64_t exponent_of(ElementType type) {
 }
 
 // Returns random bits, including NaNs and infinities. Which of several NaNs survives depends on how
-// the compiler orders operands, so at most one rank has a NaN in an element: only even elements may
-// be NaN, and only odd elements infinite.
+// the compiler orders operands, so at most one rank has a NaN in an element. Only even elements may
+// be NaN, and only odd elements infinite, so no element combines both.
 std::vector<std::byte> random_elements(ElementType type, RankInfo rank_info, std::mt19937& random) {
   const size_t bytes = element_bytes(type);
   const uint64_t exponent = exponent_of(type);
@@ -252,7 +253,8 @@ std::vector<int32_t> words_of(int round, int rank, size_t count) {
 }
 
 std::string check_large_transfers(DeviceRank& own) {
-  // 128 thread blocks on hardware. Smaller on the stand-in, whose threads share the CPU cores.
+  // On hardware, large enough for kernels of 128 thread blocks. Smaller on the stand-in, whose
+  // threads share the CPU cores.
   const size_t bytes = is_on_hardware() ? size_t{4} << 20 : size_t{128} << 10;
   const int rounds = is_on_hardware() ? 60 : 2;
   const size_t ranks = static_cast<size_t>(own.group.world_size());

@@ -183,7 +183,7 @@ TEST_P(SymmetricMemory, RepeatsBarriersOnAnyChannel) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// The ranks share a few cores, so heartbeats may be late.
+// The ranks share a few cores, so heartbeats may be late and the lease is long.
 TEST(SymmetricMemory, BarriersAndReductionsWorkFor72Ranks) {
   RankProcesses ranks(72, [](const RankSpec& rank) -> std::string {
     HeapOptions options;

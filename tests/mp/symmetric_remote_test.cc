@@ -240,9 +240,9 @@ std::vector<std::string> results_of_death_at(Phase phase) {
   return ranks.results();
 }
 
-// The survivor must not keep waiting for the dead rank. If a peer dies while both ranks connect,
-// UCX 1.13 sometimes aborts the process with an assertion in its TCP transport ("tcp_ep.c …
-// CTX_TYPE_TX"): once in 305 deaths counted. The test therefore retries once.
+// The survivor must not keep waiting for the dead rank. The test retries once: if a peer dies while
+// both ranks connect, UCX 1.13 sometimes aborts the survivor with an assertion in UCX's TCP
+// transport ("tcp_ep.c … CTX_TYPE_TX"), as measured in 1 of 305 deaths.
 TEST(SymmetricMemory, DeathWhileJoiningNamesRemoteRank) {
   for (const Phase phase : {Phase::kConnecting, Phase::kExchangingRecords, Phase::kSendingHandles,
                             Phase::kMapping, Phase::kAgreeing}) {

@@ -27,7 +27,7 @@ int filter_result = -1;
 int end_count = 0;
 int release_count = 0;
 
-// Named as in PyTorch's own test of plug-ins.
+// dummy_alloc and dummy_free have the names of the functions in PyTorch's own test of plug-ins.
 void* dummy_alloc(size_t bytes, int device, void* stream);
 void dummy_free(void* memory, size_t bytes, int device, void* stream);
 void* null_alloc(size_t bytes, int device, void* stream);

@@ -192,7 +192,8 @@ static void test_teams(void) {
     shmem_team_t context_team = SHMEM_TEAM_INVALID;
     ASHLAR_EXPECT(shmem_team_create_ctx(backwards, SHMEM_CTX_SERIALIZED, &context) == 0);
     ASHLAR_EXPECT(shmem_ctx_get_team(context, &context_team) == 0 && context_team == backwards);
-    shmem_ctx_int_atomic_add(context, word, me + 1, 0); /* the last of the evens */
+    /* PE 0 of the context is the last PE of `evens`. */
+    shmem_ctx_int_atomic_add(context, word, me + 1, 0);
     shmem_ctx_quiet(context);
     shmem_ctx_destroy(context);
     shmem_team_sync(backwards);

@@ -82,7 +82,8 @@ static void access_errors(const char* name) {
 static void exit_cases(const char* name) {
   long* words = shmem_calloc(4, sizeof(long));
   if (strcmp(name, "killed") == 0 && me == 1) raise(SIGKILL);
-  if (strcmp(name, "killed-later") == 0) { /* PE 2 has exited and terminated the job before */
+  /* PE 2 exits and so terminates the job. PE 1 ignores the SIGTERM and is killed later. */
+  if (strcmp(name, "killed-later") == 0) {
     if (me == 1) signal(SIGTERM, SIG_IGN);
     shmem_barrier_all();
     if (me == 2) _exit(1);

@@ -180,7 +180,7 @@ class Core {
   Features features_;
   std::map<size_t, int> use_counts_;
   std::map<std::pair<size_t, size_t>, bool> peers_;
-  std::map<uint64_t, size_t> streams_;  // handle to owning device; also in events_
+  std::map<uint64_t, size_t> streams_;  // handle to owning device, as in events_
   std::map<uint64_t, size_t> events_;
   std::map<uint64_t, ExtentRecord> extents_;
   std::map<uint64_t, Mapping> mappings_;  // keyed by first address

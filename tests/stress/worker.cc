@@ -16,7 +16,8 @@
 namespace ashlar::stress {
 namespace {
 
-// For each thread. All threads together exceed the capacity, so that memory runs out.
+// The limit of each thread's live blocks. The sum over all threads exceeds the capacity, so that
+// memory runs out.
 constexpr size_t kMaxLiveBytes = 70 * kMiB;
 constexpr size_t kStepsPerPhase = 400;
 
@@ -125,8 +126,9 @@ void Worker::trim_to() {
   expect_ok_or_fault(environment_.engine(random_.below(kDeviceCount)).trim_to(target).status());
 }
 
-// Takes a snapshot while other threads run. Each extent must appear once, and the extents with a
-// home must add up to the expandable segments. Skips paused pools, which may be changing state.
+// Takes a snapshot while other threads run. Each extent must appear once, and the sizes of the
+// attached extents must add up to those of the expandable segments. Skips paused pools, which may
+// be changing state.
 void Worker::take_snapshot() {
   const EngineSnapshot held = environment_.engine(random_.below(kDeviceCount)).take_snapshot();
   std::set<PoolId> paused;

@@ -51,8 +51,9 @@ Workload::Workload(const SweepCase& each) {
   captured_ = *device().create_stream();
 }
 
-// Makes the call after the failing calls take an hour of simulated time, so that had_later_call()
-// can tell from the clock whether the run made that call.
+// Injects `fault` from the nth call on. Also delays the first call after the failing calls by an
+// hour of simulated time, so that had_later_call() can tell from the clock whether that call was
+// made.
 void Workload::inject(uint64_t nth, sim::FaultRule fault) {
   fault.nth = nth;
   loses_device_ = fault.action == sim::FaultAction::kLoseDevice;

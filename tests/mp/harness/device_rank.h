@@ -21,7 +21,7 @@ std::unique_ptr<sim::Machine> make_machine(int world_size);
 struct DeviceRank {
   static constexpr size_t kBytes = size_t{64} * 1024;
 
-  // `on` must outlive this.
+  // `on` must outlive this object.
   DeviceRank(const RankSpec& own, Device& on, const GroupOptions& options);
 
   Device& device() const { return on_device; }
@@ -52,7 +52,7 @@ struct DeviceRank {
 };
 
 struct SimDeviceRank : DeviceRank {
-  // Uses device `index` of `on`, which must outlive this.
+  // Uses device `index` of `on`, which must outlive this object.
   SimDeviceRank(const RankSpec& own, sim::Machine& on, int index, const GroupOptions& options)
       : DeviceRank(own, on.device(DeviceIndex(static_cast<uint64_t>(index))), options),
         machine(on),

@@ -14,7 +14,8 @@
 namespace ashlar::symm {
 namespace {
 
-// The time after which an alarm ends a child that hangs. Its parent would wait for it forever.
+// The time after which an alarm ends a child that hangs. Without the alarm, the parent would wait
+// forever.
 constexpr unsigned kChildSeconds = 60;
 
 struct NamedCall {

@@ -21,8 +21,8 @@ std::unique_ptr<DeviceSet> open_test_devices();
 
 GroupOptions gpu_group_options(const RankSpec& rank, bool may_share = true);
 
-// Joins and leaves a group of one rank. Afterwards, all descriptors are open that the driver keeps
-// open, so that later leak checks do not count them.
+// Joins and leaves a group of one rank, so that the driver opens all descriptors that it keeps
+// until the process exits. Later leak checks then do not count these descriptors.
 void warm_up(Device& device);
 
 // Runs `body` on the device. Counts only descriptors opened by `body`, since a loaded driver keeps

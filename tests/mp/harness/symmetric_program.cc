@@ -24,7 +24,7 @@ bool is_guard(std::span<const std::byte> bytes) {
 // collective, every word of that part contains rank + 1.
 struct CollectiveCheck {
   SymmetricRank& own;
-  const Handle& handle;  // at the offset
+  const Handle& handle;  // of the part that starts at `begin`
   size_t begin = 0;
 
   int rank() const { return handle.rank(); }

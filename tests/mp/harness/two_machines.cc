@@ -33,7 +33,7 @@ TwoMachines::TwoMachines() {
                     run(inside + " link set lo up") &&
                     run(inside + " link set " + cable(side) + " up");
   }
-  // The link takes a moment to come up, and UCX ignores links that are down.
+  // Waits until the link is up, which takes a moment, because UCX ignores links that are down.
   const Deadline end = long_deadline();
   for (int side = 0; is_available_ && side < 2; ++side) {
     const std::string link_query = "-n " + name(side) + " link show dev " + cable(side);
@@ -60,7 +60,8 @@ void TwoMachines::enter(int side) const {
 bool TwoMachines::enter_namespaces(int side) const {
   const UniqueFd space(::open(network(side).c_str(), O_RDONLY | O_CLOEXEC));
   const std::string host = "machine" + std::to_string(side);
-  // UCX finds devices in /sys, which shows the namespace in which it was mounted.
+  // Mounts /sys again: UCX finds devices there, and /sys shows the network namespace in which it
+  // was mounted.
   return space.get() >= 0 && ::setns(space.get(), CLONE_NEWNET) == 0 &&
          ::unshare(CLONE_NEWUTS | CLONE_NEWNS) == 0 &&
          ::sethostname(host.data(), host.size()) == 0 &&
