@@ -7,8 +7,9 @@
 # nvcc supports none of the architectures.
 #
 # Machine code also runs on later GPUs of the same major version, so code for 7.5 is generated only
-# by newer compilers, which no longer support 7.0. PTX, for the oldest architecture that the compiler supports and for 9.0 (the first
-# with multicast), runs on newer GPUs. The driver selects the latest code that fits.
+# by newer compilers, which no longer support 7.0. PTX, for the oldest architecture that the
+# compiler supports and for 9.0 (the first with multicast), runs on newer GPUs. The driver selects
+# the latest code that fits.
 function(ashlar_kernel_codes listed result)
   set(codes)
   foreach(arch IN ITEMS 70 75 80 90 100 120)

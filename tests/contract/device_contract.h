@@ -59,8 +59,8 @@ testing::AssertionResult ok(const Result<T>& result) {
   return ok(result.status());
 }
 
-// Aborts the test with a failure at the caller's line if the call failed. The overload for Result
-// returns the call's value.
+// Throws if the call failed, which fails the test with a message that names the caller's line. The
+// overload for Result returns the call's value.
 void require_ok(const Status& status, const char* file = __builtin_FILE(),
                 int line = __builtin_LINE());
 template <typename T>

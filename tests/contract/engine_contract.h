@@ -164,7 +164,7 @@ class EngineCheckpointContract : public EngineContract {
   static constexpr PoolId kPool{1, 0};
   void SetUp() override;  // routes all allocations to the pool
   PoolCheckpoint take_checkpoint() { return require_ok(engine().checkpoint(kPool)); }
-  // Expect that the call fails with a message that contains `why`, and changes nothing.
+  // Expect that the call fails with a message that contains `why`, and frees or allocates nothing.
   void expect_no_checkpoint(const std::string& why);
   void expect_no_restore(const PoolCheckpoint& checkpoint, const std::string& why);
 };

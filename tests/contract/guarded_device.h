@@ -30,7 +30,7 @@ class GuardedDevice final : public ForwardingDevice {
   const DeviceProperties& properties() const override { return properties_; }
 
   sim::FaultInjector& fault_injector() { return fault_injector_; }
-  // All intercepted calls fail with this status until it is set to ok.
+  // All intercepted calls fail with `reason` until set_lost() is called with an ok status.
   void set_lost(Status reason) ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     lost_ = std::move(reason);
@@ -38,8 +38,8 @@ class GuardedDevice final : public ForwardingDevice {
 
   // --- memory: counted and limited
 
-  // Memory that the driver's pool caches counts as used here, but not against the limit of
-  // allocate_async, because the pool can reuse it.
+  // Memory that the driver's pool caches counts as used here. Allocations do not count it against
+  // the capacity, because the pool can reuse it.
   Result<DeviceMemoryStats> memory_stats() override {
     return intercept(DeviceCall::kMemoryStats, [&]() -> Result<DeviceMemoryStats> {
       Result<DriverPoolStats> pool = DriverPoolStats{};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pauses streams of a real CUDA device with cuStreamWaitValue32 on a word in pinned memory. Needs
-// no host thread, so any number of streams can be paused.
+// no host thread per paused stream. Fails after kWordCount pauses, because words are not reused.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace ashlar::contract {
 
 class StreamPauser {
  public:
-  // Throws if the CUDA driver is not loaded or lacks a required function.
+  // Throws if the CUDA driver is not loaded, lacks a required function, or returns an error.
   explicit StreamPauser(Device& device);
 
   // Pausing a paused stream has no effect.

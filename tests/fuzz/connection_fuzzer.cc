@@ -3,7 +3,7 @@
 // Sends arbitrary bytes, in pieces of any size, to a real HTTP server that serves the viewer or
 // live monitoring on a port or a Unix socket. All responses must be complete and well-formed. On a
 // port, all must be errors unless the bytes contain the token. Sending all bytes in one piece must
-// give the same kinds of responses.
+// give as many responses, with the same first digits of their status codes.
 //
 // The first line of an input is not sent. Its first character selects the server, see
 // select_server(). Each further character is the size of a piece: '0' for one byte, '1' for two,
@@ -75,7 +75,8 @@ class Page final : public http::Handler {
  public:
   Page() { reset(); }
 
-  // Restores the initial state for the next input. A viewer cannot remove single documents.
+  // Restores the initial state for the next input. Replaces the whole viewer if documents were
+  // uploaded, because a viewer cannot remove single documents.
   void drop_uploads() {
     if (view_->documents().size() > 1) reset();
   }
@@ -293,8 +294,9 @@ void fuzz(std::string_view bytes) {
 }  // namespace
 }  // namespace ashlar
 
-// A server thread frees its last memory shortly after the response, which looks like a leak: the
-// fuzzer would repeat every such input and scan all memory. Checking once at the end is enough.
+// Disables leak checks after single inputs; checking once at exit is enough. A server thread frees
+// its last memory shortly after the response, which looks like a leak, so the fuzzer would repeat
+// every such input and scan all memory.
 extern "C" int LLVMFuzzerInitialize(int* count, char*** words) {
   static std::string flag = "-detect_leaks=0";
   static std::vector<char*> all(*words, *words + *count);

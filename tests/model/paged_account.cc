@@ -82,8 +82,8 @@ void PagedRun::update_account(const ActiveBlock& active, int64_t sign, bool allo
   }
 }
 
-// Records the block's sizes and its parts of extents. No other active block may overlap these
-// parts.
+// Records the block's size and the parts of extents that the block occupies. No other active block
+// may overlap these parts.
 void PagedRun::record_block(const Block& block) {
   const auto found = active_.find(block.address);
   if (found == active_.end()) return disagree("a block that trackers do not know");

@@ -105,7 +105,7 @@ std::optional<size_t> PagedRun::target_of(const Operation& operation) const {
 }
 
 void PagedRun::allocate(const Operation& operation, StreamId stream) {
-  // Memory with contents is written and read, which is slow for large blocks.
+  // Blocks with contents are small, because writing and reading large blocks is slow.
   const size_t bytes =
       setting_.has_contents ? 1 + operation.number % (12 * kMiB) : operation.number;
   const Result<Block*> block = engine_->allocate({bytes, stream});

@@ -41,7 +41,7 @@ class ChildProcess {
 bool notify(int socket_fd);
 bool wait_for_notification(int socket_fd);
 
-// Send and receive the handle of a share. An empty handle means a timeout.
+// Send and receive the handle of a share. An empty handle means a timeout or an error.
 bool send_handle(int socket_fd, const std::string& handle);
 std::string receive_handle(int socket_fd);
 

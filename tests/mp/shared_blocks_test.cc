@@ -172,7 +172,7 @@ TEST_P(SharedBlocksTest, ImporterKeepsBlockWhenExporterIsKilled) {
   EXPECT_THROW((void)process.allocator().sharing().open(handle), DeviceError);
 }
 
-// The exporter is killed while this process opens and closes its block in a loop.
+// The exporter is killed while this process opens and closes the exporter's block in a loop.
 TEST_P(SharedBlocksTest, ReportsErrorWhenExporterIsKilledDuringImport) {
   for (int round = 0; round < 5; ++round) {
     ChildProcess child([](int socket_fd) { return export_sim_block(socket_fd, GetParam()); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that run out of memory or descriptors. All ranks get an OutOfMemory that names the rank,
-// the group stays usable, and nothing leaks.
+// Ranks that run out of memory or descriptors. Errors name the rank that ran out, and nothing
+// leaks. After an OutOfMemory, the group stays usable.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -102,7 +102,7 @@ TEST(SymmetricLimits, ReportsOutOfMemoryWhenMappingPeersFails) {
                         }
                         if (!message.starts_with("rank 1: symmetric memory of")) return message;
                         if (symmetric_mapping_count() != mappings) return "leaked mappings";
-                        rendezvous_all();  // the address space limit is lifted on all ranks
+                        rendezvous_all();  // rank 1 has lifted its limit
                         return check_group_works(own);
                       }));
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));

@@ -31,7 +31,7 @@ class RecordingMulticastDriver final : public MulticastDriver {
   explicit RecordingMulticastDriver(Device& device) : sim_(device) {}
 
   std::string failing{};      // the call to fail
-  std::string unavailable{};  // why the device has no multicast; empty if it has
+  std::string unavailable{};  // why the device has no multicast; empty if it has multicast
   std::vector<std::string> calls{};
   std::vector<std::string> unexpected_errors{};  // failures that were not injected
 

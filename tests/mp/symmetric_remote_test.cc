@@ -84,7 +84,8 @@ class SymmetricMachines : public ::testing::Test {
     }
   }
 
-  // Runs `body` in ranks that enter the namespaces of their machine and use only Redis and UCX.
+  // Runs `body` in ranks that enter the namespaces of their machine. Ranks on different machines
+  // communicate only through Redis and UCX.
   std::vector<std::string> run_on_both(int world_size, const RemoteBody& body) {
     RedisServer::Options options;
     options.port = 6379;  // free in a new network namespace

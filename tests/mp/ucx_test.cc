@@ -45,7 +45,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, UcxProcesses, ::testing::Values(kTcp, kShar
 TEST_P(UcxProcesses, PutAndGetAllSizes) {
   RankProcesses ranks(3, [&](RankContext& context) -> std::string {
     UcxRank self(context, GetParam());
-    // Each rank writes its own part of every rank's memory, from one byte to several packets.
+    // Each rank writes its own part of every rank's memory, in pieces of one byte to several
+    // packets.
     const size_t part = kSharedBytes / 4;
     for (int rank = 0; rank < context.world_size; ++rank) {
       std::vector<std::byte> sent(part, std::byte(10 + context.rank));
@@ -207,7 +208,7 @@ TEST(UcxProcessDeaths, DoNotHarmSurvivorsUnderLoad) {
       if (count.load() >= 12) ::raise(SIGKILL);
     }
     for (std::thread& each : busy) each.join();
-    // A rank that exits earlier would count as lost, too.
+    // A rank that exits before its peer has detected the failure would count as lost, too.
     check_ok(context.store->barrier("gone", 2, kNoExpiry, long_deadline()));
     for (const Status& each : ends) {
       if (each.message().find("rank 1 of group tested") != 0) return each.to_string();
@@ -293,7 +294,7 @@ TEST(UcxProcesses, ForkedChildDropsTransportAndExits) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// The child has no progress thread, and may inherit a held lock.
+// The child has no progress thread, and may inherit a held lock, so all of its calls must fail.
 TEST(UcxProcesses, RejectAllCallsInForkedChild) {
   RankProcesses ranks(2, [](RankContext& context) -> std::string {
     UcxRank self(context, kTcp);

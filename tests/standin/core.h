@@ -77,8 +77,8 @@ class Core {
   size_t device_count() { return machine().device_count(); }
   Device& device(size_t index) { return machine().device(DeviceIndex(index)); }
 
-  // Makes calls of `call` return `code`; kDone makes them work again. Supports the functions for
-  // multicast objects and fabric handles; their calls with other objects are not affected.
+  // Makes the driver function `call` return `code`; kDone makes it work again. Supports functions
+  // that take multicast objects or fabric handles; calls with other arguments are not affected.
   void set_result(const std::string& call, Code code);
   Code result_of(std::string_view call);
 

@@ -16,8 +16,8 @@
 namespace ashlar::stress {
 namespace {
 
-// The limit of each thread's live blocks. The sum over all threads exceeds the capacity, so that
-// memory runs out.
+// The limit of each thread's own live blocks. Blocks of several threads on one device can exceed
+// the device's capacity, so that memory runs out.
 constexpr size_t kMaxLiveBytes = 70 * kMiB;
 constexpr size_t kStepsPerPhase = 400;
 

@@ -89,7 +89,7 @@ void PagedWorkload::move_between_streams() {
   expect_ok_or_fault(machine().resume_stream(kDevice, side()));
 }
 
-// Releases a part of the free memory while its stream is busy; then releases all of it.
+// Releases a part of the free memory while the side stream is busy; then releases all free memory.
 void PagedWorkload::trim_by_size() {
   allocate(20 * kMiB);
   allocate(20 * kMiB, side());

@@ -31,7 +31,7 @@ struct NamedFault {
   std::string name;
   sim::FaultRule rule;
 };
-// Returns faults that affect one call: out of memory, a device fault, and a lost device.
+// Returns faults that are injected into one call: out of memory, a device fault, and a lost device.
 std::vector<NamedFault> single_faults();
 // Returns a case for every setting with every fault.
 std::vector<SweepCase> combine(const std::vector<SweepCase>& settings,
@@ -50,7 +50,7 @@ class Workload {
   void run();
   // Removes the faults, and expects that all memory can be released.
   void expect_no_memory_lost();
-  // Whether the run made a device call after the failing calls. Also true if it lost the device.
+  // Whether the run made a device call after the failing calls. Also true if the device was lost.
   bool had_later_call() const;
   sim::CallCosts costs() const { return machine_->costs(kDevice); }
 
@@ -60,7 +60,7 @@ class Workload {
 
   virtual Engine& engine() = 0;
   virtual Status validate() const = 0;
-  // Operations specific to this engine.
+  // Performs operations that only the derived class's engine has.
   virtual void run_engine_operations() {}
   // Called for every newly allocated block.
   virtual void on_allocated(const Block& /*block*/, size_t /*bytes*/, StreamId /*stream*/) {}

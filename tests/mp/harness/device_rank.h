@@ -25,7 +25,8 @@ struct DeviceRank {
   DeviceRank(const RankSpec& own, Device& on, const GroupOptions& options);
 
   Device& device() const { return on_device; }
-  // Access this rank's own memory, at an offset in bytes.
+  // write() and read() access this rank's own memory, read_of() that of any rank. Offsets are in
+  // bytes.
   template <typename T>
   void write(const std::vector<T>& values, int64_t offset = 0) const {
     handle.put(handle.rank(), std::as_bytes(std::span(values)), offset);

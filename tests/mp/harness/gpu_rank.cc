@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens the driver and excludes its own descriptors from leak checks.
+// Opens the driver and excludes the driver's own descriptors from leak checks.
 #include "mp/harness/gpu_rank.h"
 
 #include <cstdlib>

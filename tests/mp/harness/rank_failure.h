@@ -27,8 +27,8 @@ inline const GroupCall kAllReduce = [](SymmetricRank& own) {
   own.handle.all_reduce(100, {}, {0, nullptr, kTestTimeout});
 };
 
-// Collective. Runs `operation` and returns the message of its PeerError. Later calls must throw the
-// same error; deviations are appended in brackets.
+// Collective. Runs `operation` and returns the message of its PeerError, or "succeeded". Later
+// calls must throw the same error; deviations are appended in brackets.
 std::string run_with_rank_failure(const GroupCall& operation, const RankFailure& rank_failure,
                                   SymmetricRank& own);
 

@@ -21,7 +21,8 @@ bool is_guard(std::span<const std::byte> bytes) {
 }
 
 // A check of collectives on the part of the rank's buffer that starts at `begin`. Before each
-// collective, every word of that part contains rank + 1.
+// collective, every word of the collective's range contains rank + 1, and all other bytes are
+// guards.
 struct CollectiveCheck {
   SymmetricRank& own;
   const Handle& handle;  // of the part that starts at `begin`
