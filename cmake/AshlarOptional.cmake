@@ -31,8 +31,9 @@ if(ASHLAR_BUILD_TESTS STREQUAL "AUTO")
   endif()
 endif()
 
-# ASHLAR_BUILD_PYTHON: builds the Python package if everything it needs is found, and otherwise
-# skips it with a message; with ASHLAR_REQUIRE_PYTHON, configuring fails instead.
+# ASHLAR_BUILD_PYTHON: builds the extension module of the Python package if everything that the
+# module needs is found, and otherwise skips it with a message; with ASHLAR_REQUIRE_PYTHON,
+# configuring fails instead.
 if(ASHLAR_BUILD_PYTHON)
   if(NOT Python_EXECUTABLE)
     # HINTS precede PATH: finds the system's Python, for which scripts/setup installs modules.

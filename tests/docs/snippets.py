@@ -14,7 +14,8 @@ The language of a block decides how it is checked:
   cpp      compiled and run in a function of its own, with CPP_CONTEXT in scope
   c        compiled
   python   run; the blocks of a page share one namespace
-  sh       run by `bash -e` in a copy of the repository's layout, with the RECORDINGS in it
+  sh       run by `bash -euo pipefail` in a copy of the repository's layout, with the RECORDINGS
+           in it
   console  run like sh, line by line after `$ `; the output is compared. A line `…` stands for
            any number of lines. Exit codes 0 and 1 are accepted
   text, yaml, json, mermaid        not code

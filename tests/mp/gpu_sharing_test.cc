@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GPU blocks shared between processes, including processes that are killed. Runs on the stand-in
-// CUDA driver, or with ASHLAR_TEST_DEVICE=cuda on a GPU. A driver does not survive fork, so the test
-// opens no device itself: one child exports, another imports, and the test relays their messages.
+// CUDA driver, or with ASHLAR_TEST_DEVICE=cuda on a GPU. A driver does not survive fork, so the
+// test opens no device itself: one child exports, another imports, and the test relays their
+// messages.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

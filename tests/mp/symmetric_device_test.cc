@@ -140,7 +140,7 @@ TEST_P(SymmetricDevices, RunsWorkInStreamOrder) {
           own.handle.all_reduce(1, {ElementType::kI32, ReduceOp::kSum}, options);
           expected = expected * count + count * (count + 1) / 2;
           if (round == 3) break;
-          // The next kernel runs in the other stream and waits for this one.
+          // The next kernel runs in the other stream and waits for the work in this stream.
           const EventId event = *own.device().create_event();
           const StreamId next = stream == one ? other : one;
           if (!own.device().record_event(event, stream).ok()) return "no event";

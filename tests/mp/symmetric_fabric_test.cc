@@ -40,7 +40,7 @@ struct FabricRank {
     return options;
   }
 
-  // Checks copies between all ranks and an all-reduce by kernels.
+  // Checks an all-reduce by kernels, and a copy of the result from the next rank.
   std::string check_memory() const {
     const int count = handle.world_size();
     const Reduction sum{ElementType::kI32, ReduceOp::kSum};

@@ -133,7 +133,8 @@ TEST_P(SymmetricHandles, KernelReachesEveryRankByTable) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// Twice creates more tables than fit in the first allocation of tables.
+// Twice creates more tables than fit in the first allocation of tables. The second round must reuse
+// the memory of the first.
 TEST(SymmetricHandles, HaveOneTablePerHandle) {
   RankProcesses ranks(1, [](const RankSpec& rank) -> std::string {
     const std::unique_ptr<sim::Machine> machine = make_machine(1);
@@ -173,8 +174,7 @@ TEST(SymmetricHandles, ReleaseTablesAfterDeviceLoss) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// store_words is asynchronous and ordered after earlier stream work. A handle waits for it when it
-// is destroyed.
+// With a stream, store_words is asynchronous and ordered after earlier work in the stream.
 TEST(SymmetricHandles, StoreWordsInStreamOrder) {
   RankProcesses ranks(1, [](const RankSpec& rank) -> std::string {
     const std::unique_ptr<sim::Machine> machine = make_machine(1);

@@ -18,8 +18,8 @@ set(environment
 if(TARGET ashlar_cli)
   list(APPEND environment TEST_CLI=$<TARGET_FILE:ashlar_cli>)
 endif()
-# Python is not built with the sanitizer, so its library must be preloaded. Python does not free all
-# memory at exit, so leaks are not reported.
+# Python is not built with the sanitizer, so the sanitizer's library must be preloaded. Python does
+# not free all memory at exit, so leaks are not reported.
 if(ASHLAR_SANITIZE MATCHES address)
   set(runtime libasan.so)
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
@@ -61,8 +61,8 @@ set_tests_properties(python.left_out_without_pybind11 PROPERTIES
   PASS_REGULAR_EXPRESSION
     "Python package is left out, but for ashlar.torch: not found: pybind11.*Generating done")
 
-# Installs from the source tree with pip, offline and without a build folder. Not repeated with
-# sanitizers.
+# Builds and installs the package from the source tree with pip, offline and without this build's
+# files. Not repeated with sanitizers.
 if(NOT ASHLAR_SANITIZE)
   add_test(NAME install.pip
     COMMAND ${CMAKE_COMMAND}

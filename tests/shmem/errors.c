@@ -13,7 +13,7 @@ static int me;
 static int count;
 static long global_word;
 
-// Returns only when the job is terminated.
+// Waits until the job, and with it this process, is terminated.
 static void wait_forever(void) {
   long* word = shmem_calloc(1, sizeof(long));
   shmem_long_wait_until(word, SHMEM_CMP_EQ, 1);

@@ -61,8 +61,9 @@ static void* collect(void* given) {
   return NULL;
 }
 
-// A team joins its group in its first collective. Thread t of PE p uses team t + p, so that the PEs
-// join the groups in different orders. The last team is the world.
+// A team joins its group in its first collective. Thread t of PE p uses team t + p, modulo the
+// number of threads, so that the PEs join the groups in different orders. The last team is the
+// world.
 static void test_teams(void) {
   struct thread_state states[ASHLAR_THREADS];
   long* memory = shmem_malloc(ASHLAR_THREADS * 2 * ASHLAR_WORDS * sizeof(long));

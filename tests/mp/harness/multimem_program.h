@@ -15,7 +15,7 @@ namespace ashlar::symm {
 // Collective. Runs out-of-place reductions and puts, at aligned and unaligned offsets, with and
 // without a stream, and checks results and guard bytes.
 std::string run_multimem_program(DeviceRank& own);
-// Collective. Each rank in turn puts `bytes` at `offset` of every rank's memory.
+// Collective. Each rank in turn puts a range of `bytes` bytes at `offset` of every rank's memory.
 std::string check_multimem_put(DeviceRank& own, int64_t offset, size_t bytes,
                                std::optional<StreamId> stream);
 // An out-of-place reduction of the memory at `offset`. The output is `shift` bytes after an aligned

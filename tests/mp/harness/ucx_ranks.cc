@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exchanges the addresses of the ranks through a store, and shuts the transport down.
+// Exchanges the addresses of the ranks through a store. Before leaving, announces to all ranks that
+// the connections close.
 #include "mp/harness/ucx_ranks.h"
 
 #include <atomic>

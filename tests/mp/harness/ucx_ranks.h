@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Test ranks that communicate over UCX only. Each exposes one memory region to all others.
+// Test ranks that access memory of other ranks only over UCX. Each exposes one memory region to all
+// others.
 #pragma once
 
 #include <array>

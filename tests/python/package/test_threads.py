@@ -66,7 +66,7 @@ def test_analysis_releases_the_gil(method):
 
     analyzer = threading.Thread(target=analyze_repeatedly)
     analyzer.start()
-    # If the call held the GIL, this loop would run only once.
+    # If the call held the GIL, this loop could not observe the same call four times.
     deadline = time.monotonic() + 60
     observations = collections.Counter()
     while max(observations.values(), default=0) < 4 and time.monotonic() < deadline:
