@@ -265,8 +265,8 @@ TEST_P(RankFailures, SurvivorsNameVictimBeforeDeadline) {
       if (fault.signal == SIGSTOP) (void)context.store->erase("absent", long_deadline()).ok();
       ::raise(fault.signal);
     };
-    // Before ranks have connected, only the deadline reveals a missing rank, so the deadline is
-    // short. The ranks start together, so that only the victim misses it.
+    // The deadline is short if the victim fails before ranks have connected, because then only the
+    // deadline reveals a missing rank. The ranks start together, so that only the victim misses it.
     if (!context.store->barrier("start", 3, kNoExpiry, long_deadline()).ok()) return "no barrier";
     const bool is_before_connecting = fault.phase == Phase::kJoining;
     const Deadline deadline = Deadline::after(is_before_connecting ? seconds(1) : seconds(20));

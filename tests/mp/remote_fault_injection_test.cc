@@ -95,8 +95,8 @@ class RemoteFaultInjection : public ::testing::Test {
         if (phase == step.phase) ::raise(signal);
       };
     }
-    // Before ranks have connected, only the deadline reveals a missing rank, so the deadline is
-    // short.
+    // The deadline is short if the victim fails before ranks have connected, because then only the
+    // deadline reveals a missing rank.
     const bool is_before_connecting = step.phase == Phase::kJoining;
     const Deadline deadline = Deadline::after(std::chrono::seconds(is_before_connecting ? 8 : 40));
     const Status lost = own.join_and_rendezvous(heap, deadline);

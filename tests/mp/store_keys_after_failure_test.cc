@@ -53,8 +53,8 @@ TEST_P(StoreKeys, ExpireAfterKilledRankWhenPeersLeave) {
   const std::string key_end = GetParam();
   RankProcesses ranks(3, [&](RankContext& context) -> std::string {
     if (context.rank == 1) context.store = std::make_shared<KillingStore>(context.store, key_end);
-    // Before ranks have connected, only the deadline reveals a missing rank, so the deadline is
-    // short. The ranks start together, so that only the victim misses it.
+    // The deadline is short if the victim fails before ranks have connected, because then only the
+    // deadline reveals a missing rank. The ranks start together, so that only the victim misses it.
     if (!context.store->barrier("start", 3, kNoExpiry, long_deadline()).ok()) return "no barrier";
     const Deadline deadline = Deadline::after(key_end == "/join/1" ? seconds(1) : seconds(20));
     CommunicatorOptions options = context.options();
