@@ -9,8 +9,8 @@
 //
 // Memory belongs to the stream it was allocated on. A freed block is reused immediately by later
 // allocations on that stream, because their work runs after the work that used the block. If
-// another stream uses the block as well, declare it with record_stream: the block is then not
-// reused before the work queued there is done.
+// another stream uses the block as well, declare that use with record_stream: the block is then
+// not reused before the work queued in that stream is done.
 //
 // Pools, history, sharing, statistics and hooks are parts of an allocator: ashlar/pool.h,
 // ashlar/history.h, ashlar/sharing.h, ashlar/stats.h and ashlar/hooks.h.
@@ -67,9 +67,9 @@ class ASHLAR_EXPORT Allocator {
   // during a capture, does not wait and may keep memory.
   void trim();
   // Releases whole extents or segments to the device until at most `reserved_bytes` are reserved or
-  // nothing more can be released. Returns the number of bytes released. By default it does not wait
-  // and keeps memory that queued work may still use. Releases the memory that is least likely to be
-  // reused first.
+  // nothing more can be released. Returns the number of bytes released. Starts with the memory that
+  // is least likely to be reused. By default, does not wait, and keeps memory that queued work may
+  // still use.
   size_t trim_to(size_t reserved_bytes, const TrimOptions& options = {});
 
   // Limits the allocator to a fraction of the device's capacity; 1 removes the limit. Throws

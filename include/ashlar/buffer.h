@@ -39,7 +39,8 @@ class ASHLAR_EXPORT Buffer {
   // Like the function above, for a stream of another device.
   void record_stream(Device& device, StreamId stream);
 
-  // Frees the memory. Device errors are reported by the allocator's next allocate or trim.
+  // Frees the memory. The allocator's next allocate or trim reports a device error; after several,
+  // the first.
   void reset() noexcept;
   // Releases ownership without freeing. For buffers whose address is in RestoredPool::freed,
   // because their blocks are no longer allocated.

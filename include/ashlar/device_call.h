@@ -13,7 +13,7 @@
 namespace ashlar {
 
 // The functions of `Device`, except properties, last_error and take_last_error, in the order of
-// their declaration.
+// their declaration, followed by kernel launches.
 enum class DeviceCall {
   kMemoryStats,
   kProcesses,

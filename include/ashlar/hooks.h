@@ -54,7 +54,7 @@ class ASHLAR_EXPORT AllocatorHooks {
   // Adds an observer of allocations that the limit rejects (reject_before_device_oom).
   void add_rejection_observer(std::function<void(const OomNotice&)> observer);
   // Adds a callback that is called when no cached block fits a request; without a cache, when the
-  // device is out of memory. It returns true if it freed something, so that a retry may succeed.
+  // device is out of memory. The callback returns true if it freed something that a retry can use.
   void add_free_memory_callback(std::function<bool()> callback);
   // Adds an observer, and reports existing mappings to it before this call returns. Throws
   // InvalidArgument unless the engine is `paged`.

@@ -6,7 +6,7 @@
 //   ashlar::HostAllocator host(device);
 //   ashlar::HostBuffer staging = host.allocate(1 << 20);
 //   …fill staging.data(), queue a copy from it on `stream`, staging.record_stream(stream)…
-//   // The destructor frees the buffer. It is reused when the copy is done.
+//   // The destructor frees the buffer. Its memory is reused once the copy is done.
 //
 // Unlike device memory, pinned memory does not belong to a stream: record every stream that uses a
 // buffer before freeing it.
@@ -32,7 +32,7 @@ struct PinnedBlock;
 class PinnedAllocator;
 
 // Owns pinned memory and frees it on destruction, without a lookup. Not thread safe. The allocator
-// must outlive it.
+// must outlive the buffer.
 class ASHLAR_EXPORT HostBuffer {
  public:
   HostBuffer() = default;
@@ -57,7 +57,8 @@ class ASHLAR_EXPORT HostBuffer {
   void record_stream(StreamId stream);
   void record_stream(Device& device, StreamId stream);
 
-  // Frees the memory. Device errors are reported by the allocator's next allocate or trim.
+  // Frees the memory. The allocator's next allocate or trim reports a device error; after several,
+  // the first.
   void reset() noexcept;
 
  private:
@@ -90,7 +91,8 @@ class ASHLAR_EXPORT HostAllocator {
 
   // Allocates page-aligned, uninitialized memory. 0 bytes yield an empty buffer. Throws OutOfMemory
   // if the host is out of memory even after trimming the cache. Throws DeviceError if the device
-  // failed now or during an earlier free; each failure is reported once, and a retry may succeed.
+  // failed now or during an earlier free; of several earlier failures, only the first is reported,
+  // once, and a retry may succeed.
   // `stream` only selects the pool (see begin_routing); streams that use the memory must still be
   // recorded.
   HostBuffer allocate(size_t bytes, StreamId stream = kDefaultStream);

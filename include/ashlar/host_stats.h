@@ -50,7 +50,7 @@ struct SizeClassCount {
 struct HostStats {
   Stat active_requests;  // active blocks
   Stat active_bytes;     // their sizes
-  Stat requested_bytes;  // as requested by the caller, of active blocks
+  Stat requested_bytes;  // requested sizes of active blocks
   Stat allocations;      // all blocks, active or cached
   Stat allocated_bytes;
   Stat pending_blocks;  // freed, but a stream may still use them

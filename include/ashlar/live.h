@@ -8,12 +8,12 @@
 //   ashlar::LiveServer live;                                  // `ashlar top` finds the process
 //   ashlar::LiveServer live({.port = 9464, .token = token});  // also on a port, for Prometheus
 //
-// Off unless the program creates a LiveServer or the environment sets ASHLAR_LIVE. It covers all
-// allocators of the process, including those created later. Observers are read-only, except that a
-// snapshot is itself recorded in the history. Observers delay an allocator only while its
-// statistics or a snapshot are copied; threads of the server send the copy. Reachable from this
-// machine only: through a Unix socket, by processes of the same user, and optionally through a port
-// of 127.0.0.1, by clients that present the token. No file can be accessed.
+// Off unless the program creates a LiveServer or the environment sets ASHLAR_LIVE. A server covers
+// all allocators of the process, including those created later. Observers are read-only, except
+// that a snapshot is itself recorded in the history. Observers delay an allocator only while its
+// statistics or a snapshot are copied; threads of the server send the copy. The server is reachable
+// from this machine only: through a Unix socket, by processes of the same user, and optionally
+// through a port of 127.0.0.1, by clients that present the token. Observers cannot access files.
 #pragma once
 
 #include <cstdint>

@@ -54,13 +54,15 @@ struct PluginOptions {
   std::string library{};  // empty: no plug-in
   std::string alloc_symbol{};
   std::string free_symbol{};
-  // The hook table, which must then exist. Empty: ASHLAR_PLUGIN_HOOKS_SYMBOL, if it exists.
+  // Symbol of the hook table, which must exist if it is named here. Empty:
+  // ASHLAR_PLUGIN_HOOKS_SYMBOL, if the library has that symbol.
   std::string hooks_symbol{};
   friend bool operator==(const PluginOptions&, const PluginOptions&) = default;
 };
 
 struct AllocatorOptions {
-  // One entry per power of two, from 1 MiB: index floor(log2(bytes)) - 20, clamped.
+  // Number of entries in roundup_power2_divisions. There is one per power of two, from 1 MiB: a
+  // request uses the entry at index floor(log2(bytes)) - 20, clamped to the array.
   static constexpr size_t kRoundupSlotCount = 16;
 
   EngineKind engine = EngineKind::kPaged;

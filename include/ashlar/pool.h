@@ -107,7 +107,7 @@ class ASHLAR_EXPORT AllocatorPools {
 
   // Returns the memory of all pools with the tag to the device, while their blocks keep their
   // addresses (docs/how-to/sleep.md). Waits only for work on these blocks. While paused, the pools
-  // cannot allocate and no work may use the blocks, but they can be freed. Pausing twice has no
+  // cannot allocate and no work may use the blocks; blocks can be freed. Pausing twice has no
   // further effect. After an error partway, the pools count as paused, no contents are lost, and
   // `pause` or `resume` may be called again.
   // Throws InvalidArgument if no pool has the tag, a block is shared with another process, a stream
@@ -165,7 +165,7 @@ class ASHLAR_EXPORT PoolScope {
   PoolId pool_;
 };
 
-// While it exists, the allocator assumes that streams of its device may be capturing.
+// While a CaptureScope exists, the allocator assumes that streams of its device may be capturing.
 class ASHLAR_EXPORT CaptureScope {
  public:
   explicit CaptureScope(Allocator& allocator);

@@ -6,8 +6,9 @@
 //   SharedBuffer buffer = allocator.sharing().open(handle);  // importer
 //
 // The exporter's allocator keeps the memory until the Share and every SharedBuffer of it are
-// destroyed, even if the buffer is freed earlier. An importer that is killed counts as closed. Both
-// processes must run on one machine, as the same user. See docs/how-to/sharing.md.
+// destroyed, even if the buffer is freed earlier. If an importer is killed, its SharedBuffers count
+// as destroyed. Both processes must run on one machine, as the same user. See
+// docs/how-to/sharing.md.
 #pragma once
 
 #include <cstddef>
@@ -54,7 +55,7 @@ class ASHLAR_EXPORT Share {
   std::string handle_;
 };
 
-// Memory of another process. The allocator that opened it must outlive it. Not thread safe.
+// Memory of another process. The allocator that opened the buffer must outlive it. Not thread safe.
 class ASHLAR_EXPORT SharedBuffer {
  public:
   SharedBuffer();
@@ -80,8 +81,8 @@ class ASHLAR_EXPORT SharedBuffer {
   // InvalidArgument if empty.
   bool is_exporter_alive() const;
 
-  // Closes the buffer without waiting: it is unmapped when the recorded streams are done. Errors
-  // are reported by the allocator's next open or trim.
+  // Closes the buffer without waiting: the memory is unmapped when the recorded streams are done.
+  // The allocator's next open or trim reports an error; after several, the first.
   void reset() noexcept;
 
  private:

@@ -64,9 +64,9 @@ struct SnapshotSegment {
   DeviceIndex device;
   DeviceAddress address;
   size_t total_bytes = 0;
-  size_t allocated_bytes = 0;  // of allocated blocks
-  size_t active_bytes = 0;     // of blocks that are allocated or pending free
-  size_t requested_bytes = 0;  // as requested by the caller, of active blocks
+  size_t allocated_bytes = 0;  // sum of the sizes of allocated blocks
+  size_t active_bytes = 0;     // sum of the sizes of blocks that are allocated or pending free
+  size_t requested_bytes = 0;  // sum of the requested sizes of active blocks
   StreamId stream;
   bool is_large = false;
   bool is_expandable = false;
@@ -101,9 +101,9 @@ struct SnapshotExtent {
   StreamId stream;  // of its last use
   PoolId pool;
   std::optional<DeviceAddress> attached_address{};  // one of its mappings
-  // Its address according to the trace; none if the trace has no entry for it. May differ from
-  // `attached_address` while the extent is free: the trace records a move only when the extent is
-  // used again.
+  // The extent's address according to the trace; none if the trace has no entry for the extent. May
+  // differ from `attached_address` while the extent is free: the trace records a move only when the
+  // extent is used again.
   std::optional<DeviceAddress> traced_address{};
   std::vector<SnapshotMapping> mappings{};
   friend bool operator==(const SnapshotExtent&, const SnapshotExtent&) = default;

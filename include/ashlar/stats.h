@@ -66,8 +66,8 @@ struct StatTriple {
 struct UsageStats {
   Stat allocation;       // allocated blocks
   Stat allocated_bytes;  // their sizes
-  Stat active_bytes;     // of blocks that are allocated or pending free
-  Stat requested_bytes;  // as requested by the caller, of active blocks
+  Stat active_bytes;     // sizes of blocks that are allocated or pending free
+  Stat requested_bytes;  // requested sizes of active blocks
   StatTriple reserved_bytes;
 };
 
@@ -76,14 +76,14 @@ struct AllocatorStats {
   StatTriple allocated_bytes;  // their sizes
   StatTriple active;           // blocks that are allocated or pending free
   StatTriple active_bytes;
-  StatTriple requested_bytes;  // as requested by the caller, of active blocks
+  StatTriple requested_bytes;  // requested sizes of active blocks
   StatTriple segment;          // segments obtained with Device::allocate
   StatTriple reserved_bytes;   // all memory obtained from the device
   // Free parts of segments or extents that are otherwise in use: cached memory that cannot be
   // returned to the device.
   StatTriple inactive_split;
   StatTriple inactive_split_bytes;
-  Stat oversize_allocations;  // larger than max_split_bytes
+  Stat oversize_allocations;  // allocated blocks of max_split_bytes or more
   Stat oversize_segments;
   int64_t alloc_retries = 0;           // cache flushes before a retry of an allocation
   int64_t ooms = 0;                    // out-of-memory errors reported to the caller

@@ -22,8 +22,8 @@
 
 namespace ashlar::symm {
 
-// Implementations must be thread safe. Every call returns by its deadline, with kTimeout if it is
-// not done, but tries at least once even if the deadline has passed.
+// Implementations must be thread safe. Every call returns by its deadline, with kTimeout if the
+// operation is not complete by then. Even if the deadline has passed, a call tries once.
 //
 // A key has 1 to 512 printable ASCII characters without spaces; the parts between slashes have 1 to
 // 200 characters each. A value has at most 1 MiB. Other keys and values are kInvalidArgument.

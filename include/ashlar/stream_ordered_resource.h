@@ -40,8 +40,8 @@ concept StreamLike = std::same_as<T, StreamId> || StreamHandle<T> || requires(co
 // same allocator, which must outlive them. Thread safe.
 class ASHLAR_EXPORT StreamOrderedMemory {
  public:
-  // The largest alignment that may be requested. Every allocation has it, except from a plug-in
-  // (see Allocator::allocate).
+  // The largest alignment that may be requested. Every allocation has this alignment, except from a
+  // plug-in (see Allocator::allocate).
   static constexpr size_t kAlignmentBytes = 256;
 
   explicit StreamOrderedMemory(Allocator& allocator) : allocator_(&allocator) {}
@@ -55,9 +55,9 @@ class ASHLAR_EXPORT StreamOrderedMemory {
   // called during a capture.
   void* allocate_sync(size_t bytes, size_t alignment) const;
   // Frees memory that work queued in the stream so far may still use. If the stream's use cannot be
-  // recorded, the memory is leaked and no error is reported. Other device errors are reported by
-  // the allocator's next allocate or trim. Terminates the process if the memory is not the
-  // allocator's.
+  // recorded, the memory is leaked and no error is reported. After any other device error, the
+  // memory stays pending, and a later allocation retries the free. Terminates the process if the
+  // memory is not the allocator's.
   void deallocate(void* memory, StreamId stream) const noexcept;
   // Frees memory that no work uses any more.
   void deallocate_sync(void* memory) const noexcept;

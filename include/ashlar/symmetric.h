@@ -51,14 +51,15 @@ struct GroupOptions {
   std::string name = "world";  // ranks join the group of this name; no slashes
   std::string job = "job";     // separates jobs that share a store; no slashes
   int channel_count = 32;      // for barriers and signals
-  // Measures at join up to which size the one-shot all-reduce is faster; only for host memory on
-  // one machine. Otherwise, `one_shot_bytes` is that size. Same on all ranks.
+  // Whether `join` measures the largest size for which the one-shot all-reduce is faster than the
+  // two-shot one. Only host memory on one machine is measured; in all other cases, `one_shot_bytes`
+  // is used. Both options must be the same on all ranks.
   bool measure_thresholds = true;
   size_t one_shot_bytes = size_t{64} * 1024;
   bool may_share_device = false;  // allow several ranks on one device; same on all ranks
   bool use_multicast = true;      // if the devices of all ranks support it
   // Exchange device memory as fabric handles instead of file descriptors, if the devices of all
-  // ranks support them. Always used between machines of one NVLink domain.
+  // ranks support fabric handles. Machines of one NVLink domain always exchange fabric handles.
   bool use_fabric = false;
   // The transport to ranks on other machines, such as open_ucx_transport (ashlar/ucx_transport.h).
   // Required on all ranks if they are on several machines, except with fabric handles.
@@ -125,9 +126,9 @@ class ASHLAR_EXPORT Group {
   std::string thresholds() const;
   GroupStats stats() const;
 
-  // Waits until all ranks have called it. Memory written by any rank before the barrier is visible
-  // to all ranks after it. After a TimeoutError, call it again to complete it. Channels are
-  // independent.
+  // Waits until all ranks have called barrier on the channel. Memory written by any rank before the
+  // barrier is visible to all ranks after it. After a TimeoutError, another call completes the same
+  // barrier. Channels are independent.
   void barrier(int channel = 0, Timeout timeout = kNoTimeout, std::optional<StreamId> stream = {});
 
   // Waits for the stream, and throws the error from the group's work in it, if any. After an error,
@@ -259,7 +260,8 @@ class ASHLAR_EXPORT Handle {
   // Stores words in a rank's memory. One-sided, optionally queued in a stream of the heap's device.
   // Involves no other rank. Queued stores run even if the group fails afterwards.
   // A rank that reads one of the words with acquire semantics also sees what the stream, or the
-  // caller, wrote before. On another machine, it sees only what the caller wrote to its memory.
+  // caller, wrote before. A rank on another machine sees only what the caller itself wrote to
+  // that rank's memory.
   void store_words(int to, const WordFill& fill, std::optional<StreamId> stream = {}) const;
   // Copies device memory to the same offset in every rank's memory, through multicast. Throws
   // InvalidArgument without multicast. `from` may equal the destination but must not partially
@@ -328,7 +330,8 @@ class ASHLAR_EXPORT Handle {
   }
 
   // Untyped collectives, on memory from CollectiveOptions::offset_bytes on; also for half-precision
-  // elements and results out of place. all_reduce chooses the faster of the two algorithms below.
+  // elements and results out of place. all_reduce uses the one-shot algorithm up to
+  // Group::one_shot_bytes, and the two-shot algorithm for larger data.
   void all_reduce(int64_t count, Reduction reduction = {},
                   const CollectiveOptions& options = {}) const;
   void one_shot_all_reduce(int64_t count, Reduction reduction = {},
@@ -346,8 +349,8 @@ class ASHLAR_EXPORT Handle {
   void broadcast(int64_t bytes, int root, const CollectiveOptions& options = {}) const;
   // Variants that use multicast; they throw InvalidArgument if it is not available. The hardware
   // combines floating-point values in its own order, so results may differ from those of the
-  // functions above. They are the same on all ranks unless `out` is set, because each rank then
-  // loads the values separately.
+  // functions above. Without `out`, the results are the same on all ranks. With `out`, each rank
+  // loads the values separately, so results may differ between ranks.
   void multimem_all_reduce(int64_t count, Reduction reduction = {},
                            const CollectiveOptions& options = {}) const;
   void multimem_reduce(int64_t count, int root, Reduction reduction,

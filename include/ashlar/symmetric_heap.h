@@ -50,16 +50,16 @@ struct AllocateOptions {
   std::optional<uint64_t> persistent_id{};
 };
 
-// The symmetric heap of one rank. All ranks must make the same allocations in the same order; the
-// rendezvous verifies it. Kept alive by its buffers, groups and handles. Thread safe.
+// The symmetric heap of one rank. All ranks must make the same allocations in the same order, which
+// the rendezvous verifies. Kept alive by its buffers, groups and handles. Thread safe.
 //
 // After a fork, the heap and everything made from it belong to the parent: in the child, calls that
 // involve other ranks throw InvalidArgument, and destructors do nothing. Existing views remain
 // shared memory.
 class ASHLAR_EXPORT Heap {
  public:
-  // Throws InvalidArgument if an option is out of range, the back end does not exist, another one
-  // is in use, or the device cannot share memory.
+  // Throws InvalidArgument if an option is out of range, the back end does not exist, another back
+  // end is in use, or the device cannot share memory.
   explicit Heap(const HeapOptions& options = {});
 
   // Allocates this rank's buffer, aligned to 128 bytes. Not collective. The signal pad in front of
@@ -129,7 +129,7 @@ struct SymmetricPoolStats {
 };
 
 // Sub-allocates many buffers from few segments of a heap. The position of a buffer depends only on
-// the sequence of calls, so ranks that allocate and free in the same order agree on it. The
+// the sequence of calls, so ranks that allocate and free in the same order agree on positions. The
 // rendezvous of each buffer compares the sequences; if they differ, all ranks get an
 // InvalidArgument that names the first difference. A segment is exchanged and mapped once for all
 // of its buffers.

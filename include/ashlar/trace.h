@@ -33,11 +33,13 @@ using StringId = SmallId<struct StringTag>;  // index into SnapshotTables::strin
 // Returns PyTorch's name: "alloc", "free_requested", and so on.
 ASHLAR_EXPORT std::string_view name(TraceAction action);
 
-// `stack`, `compile_context` and `user_metadata` are indexes into SnapshotTables; 0 means none.
-// Valid only in the entries of a snapshot; trackers must ignore them.
+// One recorded operation. `stack`, `compile_context` and `user_metadata` are indexes into
+// SnapshotTables; 0 means none. The indexes are valid only in the entries of a snapshot; trackers
+// must ignore them.
 struct TraceEntry {
   TraceAction action = TraceAction::kAlloc;
-  // False if the entry was read from a file that lacks the field. The field then has its default.
+  // A flag is false if the entry was read from a file without that field. The field then has its
+  // default.
   bool has_pool = true;
   bool has_time = true;
   bool has_compile_context = true;

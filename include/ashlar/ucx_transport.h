@@ -5,7 +5,7 @@
 //
 // Security: requests from peers are validated and must carry the random token of the memory region,
 // but any host that can reach the process's port can talk to UCX itself, which does not
-// authenticate. Use it in trusted networks only.
+// authenticate. Use UCX in trusted networks only.
 #pragma once
 
 #include <chrono>

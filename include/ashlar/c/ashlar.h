@@ -76,10 +76,10 @@ ASHLAR_C_API const char* ashlar_status_name(ashlar_status status) ASHLAR_C_NOEXC
 // Returns the message of the last failed call on this thread. Valid until the next failure. Never
 // null; empty if no call has failed yet. Messages longer than 4 KiB are truncated.
 ASHLAR_C_API const char* ashlar_last_message(void) ASHLAR_C_NOEXCEPT;
-// Returns the name of the driver or system function whose failure made the last failed call on this
-// thread fail; empty if there was none. Valid until the next failure.
+// Returns the name of the driver or system function whose error the last failed call on this thread
+// reported; empty if it reported no such error. Valid until the next failure.
 ASHLAR_C_API const char* ashlar_last_call(void) ASHLAR_C_NOEXCEPT;
-// Returns the error number of ashlar_last_call.
+// Returns the error number from the function that ashlar_last_call names; 0 if it names none.
 ASHLAR_C_API int64_t ashlar_last_code(void) ASHLAR_C_NOEXCEPT;
 
 // Byte strings owned by the library.
@@ -344,7 +344,7 @@ typedef struct ashlar_stats {
   ashlar_stat allocated_bytes;  // their sizes
   ashlar_stat active;           // blocks that are allocated or pending free
   ashlar_stat active_bytes;
-  ashlar_stat requested_bytes;  // as requested by the caller, of active blocks
+  ashlar_stat requested_bytes;  // requested sizes of active blocks
   ashlar_stat reserved_bytes;   // all memory obtained from the device
   int64_t alloc_retries;        // cache flushes before a retry of an allocation
   int64_t ooms;                 // out-of-memory errors reported to the caller
