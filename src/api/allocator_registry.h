@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The registry of all allocators of this process, for observers such as the live endpoint. An
-// allocator registers after its construction and unregisters before its destruction, which waits
-// for observers that are visiting it; a visit lasts only as long as copying statistics or a
-// snapshot. Thread safe. No lock is held during a visit.
+// allocator registers after its construction and unregisters before its destruction. Unregistering
+// waits for observers that are visiting the allocator, so a visitor should only copy statistics or
+// take a snapshot. Thread safe. No lock is held during a visit.
 #pragma once
 
 #include <sys/types.h>
@@ -56,7 +56,8 @@ class AllocatorRegistry {
 
   uint64_t add(Kind& allocator);
   void remove(uint64_t number);
-  // Thread safety analysis cannot follow a mutex that is unlocked in another process.
+  // Thread safety analysis is off, because it cannot follow a mutex that one function locks and
+  // another unlocks.
   void before_fork() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis);
   void after_fork() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis);
 

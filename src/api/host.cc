@@ -159,7 +159,8 @@ void HostBuffer::record_stream(Device& device, StreamId stream) {
   static_cast<void>(unwrap(allocator_->record_stream(block_, {&device, stream})));
 }
 
-// PinnedAllocator reports device errors in its next allocate or trim; any other error is a bug.
+// PinnedAllocator::free returns no device errors, which its next allocate or trim reports; any
+// error that it does return is a bug.
 void HostBuffer::reset() noexcept {
   if (block_ != nullptr) {
     const Status freed = allocator_->free(block_);

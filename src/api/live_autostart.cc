@@ -46,7 +46,7 @@ class Autostart {
 
   // The process that has begun to start its endpoint, even if none is configured; 0: none, or the
   // start failed. Used instead of a mutex, which a forked child could inherit locked. Acquire and
-  // release order a retry after the failed attempt.
+  // release make the writes of a failed attempt visible to the retry.
   std::atomic<pid_t> done_pid_{0};
   std::unique_ptr<LiveEndpoint> endpoint_{};
 };

@@ -102,7 +102,8 @@ Pool& Pool::operator=(Pool&& other) noexcept {
   return *this;
 }
 
-// Releasing fails only if the program released the reference itself; nothing is left to release.
+// Releasing fails only if the program released the reference itself. Ignores that error, because
+// nothing is left to release.
 void Pool::reset() noexcept {
   if (pools_ == nullptr) return;
   try {
@@ -123,7 +124,7 @@ PoolScope::PoolScope(Allocator& allocator, PoolId pool, RouteFilter filter)
   pools_.begin_routing(pool, std::move(filter));
 }
 
-// Also drops the reference that begin_routing took.
+// Ends the routing and drops the reference that begin_routing took.
 PoolScope::~PoolScope() {
   try {
     pools_.end_routing(pool_);

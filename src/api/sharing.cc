@@ -75,7 +75,7 @@ void Share::reset() noexcept {
 
 struct SharedBuffer::Impl {
   Imports& imports;
-  Device& device;                  // of the allocator that opened it
+  Device& device;                  // of the allocator that opened the buffer
   std::shared_ptr<Import> import;  // shared by all buffers that opened the same handle
   std::vector<DeviceStream> uses;
 };

@@ -21,8 +21,8 @@ Stream& Stream::operator=(Stream&& other) noexcept {
   return *this;
 }
 
-// Ignores errors, which a destructor cannot report. If the device is lost, its later calls report
-// it.
+// Ignores errors, which a destructor cannot report. If the device is lost, later calls on the
+// device report the loss.
 Stream::~Stream() {
   if (device_ != nullptr) (void)device_->destroy_stream(id_).ok();
 }

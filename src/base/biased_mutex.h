@@ -2,7 +2,7 @@
 //
 // A mutex that is nearly always taken by the same thread, such as the lock of an arena. After many
 // acquisitions in a row the mutex is biased to that thread, which then locks and unlocks it with
-// two plain stores instead of an atomic exchange (half the cost of a short critical section).
+// two plain stores instead of an atomic exchange. This halves the cost of a short critical section.
 // Another thread first revokes the bias with a membarrier(2) system call, which makes the owner's
 // stores visible.
 //
@@ -18,9 +18,9 @@
 
 namespace ashlar {
 
-// Returns an id of the calling thread that no other live thread has; never 0. One instruction on
-// x86-64 and aarch64. Reading a thread_local in a shared object is a call, which the fast path
-// cannot afford. A later thread may get the id of a thread that has ended.
+// Returns an id of the calling thread that no other live thread has; never 0. A later thread may
+// get the id of a thread that has ended. On x86-64 and aarch64, one instruction reads the id from a
+// register; reading a thread_local in a shared object would be a call, too slow for the fast path.
 [[gnu::always_inline]] inline uintptr_t thread_id_fast() {
 #if defined(__x86_64__) && defined(__LP64__) && defined(__linux__)
   uintptr_t id = 0;
@@ -63,8 +63,8 @@ namespace bias {
 // Returns whether mutexes can be biased: false if the system has no membarrier, or under
 // ThreadSanitizer, which cannot model it.
 bool is_supported();
-// Executes a memory barrier on all threads of this process, so that the caller sees all stores they
-// have made.
+// Executes a memory barrier on all threads of this process, so that the caller sees all stores that
+// the threads have made so far.
 void barrier_all_threads();
 
 }  // namespace bias

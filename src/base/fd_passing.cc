@@ -126,7 +126,8 @@ Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::millisecon
                                   LocalSocketType kind) {
   Result<UniqueFd> made = new_socket(kind);
   if (!made.ok()) return made;
-  // connect(2) blocks while the listener's queue is full; a timeout of 0 would mean forever.
+  // connect(2) blocks while the listener's queue is full. The limit is at least 1 ms, because a
+  // SO_SNDTIMEO of 0 would mean no limit.
   const int64_t limit_ms = std::max<int64_t>(1, timeout.count());
   const timeval limit{limit_ms / 1000, limit_ms % 1000 * 1000};
   ::setsockopt(made->get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));

@@ -48,9 +48,10 @@ class ASHLAR_SCOPED_CAPABILITY MutexLock {
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
 
-  // Callers loop, `while (!ready_) lock.wait(changed_);`, so that the analysis sees the lock held.
+  // Waits for a notification, and may return without one. Callers loop,
+  // `while (!ready_) lock.wait(changed_);`, so that the analysis sees the lock held.
   void wait(std::condition_variable& changed) { changed.wait(lock_); }
-  // Returns false if `end` has passed.
+  // Like wait, but returns false if `end` passes without a notification.
   bool wait_until(std::condition_variable& changed, std::chrono::steady_clock::time_point end) {
     return changed.wait_until(lock_, end) == std::cv_status::no_timeout;
   }

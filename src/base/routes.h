@@ -4,7 +4,8 @@
 // Shared by device and pinned memory. The owner manages the contents of the pools.
 //
 // Not thread safe; guarded by the owner's lock. Filters are user code. They are called under that
-// lock (see RouteFilter) but returned to the caller, so that they are destroyed without it.
+// lock (see RouteFilter), but `end` returns the filter, so that the caller can destroy it without
+// the lock.
 #pragma once
 
 #include <map>

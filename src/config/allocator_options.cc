@@ -66,7 +66,7 @@ Status check_allocator_options(const AllocatorOptions& options) {
     const Result<AllocatorOptions> parsed = print_and_parse(row, options);
     if (!parsed.ok()) return parsed.status();
   }
-  // A second loop, after the first one has rejected NaN, which never compares equal.
+  // Runs after the loop above has rejected NaN: options that contain a NaN never compare equal.
   for (const OptionRow& row : allocator_option_table()) {
     if (*print_and_parse(row, options) == options) continue;
     return Status::invalid_argument(

@@ -285,8 +285,8 @@ Result<AllocatorOptions> allocator_options_from(const Environment& environment) 
   if (!base.ok() || row == nullptr) return base;
   Result<AllocatorOptions> options = parse_allocator_options(*environment.value(row->name), *base);
   if (options.ok()) return options;
-  // A variable of PyTorch may contain options that only PyTorch has. For such a variable, suggests
-  // ours.
+  // A PyTorch variable may contain options that only PyTorch has, so the message suggests
+  // ASHLAR_ALLOC_CONF.
   const std::string_view advice =
       row->name == kOwnSettings ? "" : "; set ASHLAR_ALLOC_CONF to override it";
   return Status::invalid_argument(text(row->name, ": ", options.status().message(), advice));
@@ -300,8 +300,8 @@ const EnvironmentVariable* allocator_variable_in(const Environment& environment)
   return found == kVariables.end() ? nullptr : &*found;
 }
 
-// A kAllocator variable that sets the option takes precedence over a switch, even if it sets the
-// default.
+// A kAllocator variable that names the option takes precedence over a switch, even if its value is
+// the default.
 const EnvironmentVariable* variable_for_option(std::string_view option,
                                                const Environment& environment) {
   const EnvironmentVariable* text_variable = allocator_variable_in(environment);

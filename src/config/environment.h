@@ -105,7 +105,8 @@ Result<std::optional<LiveOptions>> live_options_from(const Environment& environm
 Result<AllocatorOptions> allocator_options_from(const Environment& environment);
 // Returns the variable that provides the options text; null if none is set.
 const EnvironmentVariable* allocator_variable_in(const Environment& environment);
-// Returns the variable that determines an option's value; null if none does.
+// Returns the variable that sets the option. If none does, returns the variable that provides the
+// options text; null if none is set.
 const EnvironmentVariable* variable_for_option(std::string_view option,
                                                const Environment& environment);
 

@@ -33,7 +33,7 @@ class OptionParser {
  private:
   // Consumes and returns the text before the next separator; may be empty.
   std::string_view parse_word();
-  // Consumes the separator and returns true, if it comes next.
+  // If the separator comes next, consumes it and returns true.
   bool take(char separator);
   Status parse_list(OptionAssignment& assignment);
   Result<ListEntry> parse_entry(std::string_view option);

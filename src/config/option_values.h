@@ -20,7 +20,7 @@ namespace ashlar {
 struct OptionInput {
   const OptionAssignment& given;
   std::string_view expected;        // completes "expected …" in messages
-  const AllocatorOptions& options;  // with large_segment_bytes already set by this text
+  const AllocatorOptions& options;  // includes large_segment_bytes as set by the same text
 };
 
 // Returns an error such as `max_split_size_mb: "12x" is not a number (expected 20–1048576)`.

@@ -69,11 +69,11 @@ class History {
   }
   void annotate(DeviceIndex device, std::vector<std::pair<std::string, std::string>> fields);
 
-  // A position between two operations. Read it while holding the engine's lock for a consistent
-  // snapshot.
+  // A position between two operations. For a consistent snapshot, call `position` while holding the
+  // engine's lock.
   struct Position {
-    size_t index = SIZE_MAX;  // ring index of the operation before it; SIZE_MAX: none
-    uint64_t ticks = 0;       // time of that operation; differs if its slot was overwritten
+    size_t index = SIZE_MAX;  // ring index of the operation before the position; SIZE_MAX: none
+    uint64_t ticks = 0;       // time of that operation; shows whether its slot was overwritten
   };
   Position position() const;
 
@@ -153,8 +153,8 @@ class History {
   void resize(size_t max_entries) ASHLAR_REQUIRES(mutex_);
   void clear() ASHLAR_REQUIRES(mutex_);
   StringId intern(const std::string& text) ASHLAR_REQUIRES(mutex_);
-  // Drops strings that no entry refers to, so that programs with ever-new metadata do not exhaust
-  // memory.
+  // Drops strings that no entry refers to, so that a program that sets new metadata again and again
+  // does not exhaust memory.
   void drop_unused_strings() ASHLAR_REQUIRES(mutex_);
 
   StackTable stacks_;

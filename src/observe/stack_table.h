@@ -45,7 +45,7 @@ class StackTable {
   struct StoredStack {
     std::vector<uint64_t> words;
     size_t provided_count = 0;
-    std::shared_ptr<FrameProvider> provider;  // keeps the provider alive, which describes its words
+    std::shared_ptr<FrameProvider> provider;  // describes the provided words, so it is kept alive
   };
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<const StoredStack>> stacks_ ASHLAR_GUARDED_BY(mutex_);

@@ -18,7 +18,8 @@ class RangeAllocator {
   RangeAllocator(size_t capacity_bytes, size_t origin)
       : origin_(origin % kMaxAlignment), free_{{0, capacity_bytes}} {}
 
-  // The page size. Heap addresses on different PEs agree only modulo the page size.
+  // The page size. Heap addresses on different PEs agree only modulo the page size, so a larger
+  // alignment would lead to different offsets.
   static constexpr size_t kMaxAlignment = 4096;
 
   // Allocates by first fit and returns the offset, or nothing if no free range is large enough.

@@ -38,7 +38,7 @@ symm::HeapOptions heap_options(const ShmemSettings& settings) {
 }
 
 // Joins the group of all PEs. Before that, PE 0 erases the exit status that an earlier run with the
-// same job name may have left. No PE of this run can have written one yet.
+// same job name may have left. A PE of this run writes an exit status only after PE 0 has joined.
 std::unique_ptr<PeGroup> join_world(const ShmemSettings& settings, symm::Heap& heap,
                                     const std::shared_ptr<symm::Store>& store,
                                     const std::shared_ptr<symm::Transport>& transport,
@@ -164,7 +164,7 @@ void* Runtime::reallocate(void* address, size_t bytes) {
   quiet();
   world_group().check_same_call({"shmem_realloc", {before, bytes, is_new ? uint64_t{1} : 0}, 2});
   const std::optional<size_t> after = is_new ? allocate_range(bytes) : resize_range(before, bytes);
-  // No PE may write to the new range before all PEs have copied their contents into it.
+  // No PE may write to another PE's new range before that PE has copied the old contents into it.
   world_group().group().barrier();
   return after ? memory_.data() + *after : nullptr;
 }
@@ -187,7 +187,7 @@ std::optional<size_t> Runtime::resize_range(size_t before, size_t bytes) {
   if (ranges_.resize(before, bytes)) return before;
   const std::optional<size_t> after = ranges_.allocate(bytes, alignof(std::max_align_t));
   if (!after) return std::nullopt;
-  // Shrinking succeeds in place, so the new range is the larger one.
+  // Shrinking always succeeds in place, so the new range is the larger one and `*old_bytes` fit.
   std::memcpy(memory_.data() + *after, memory_.data() + before, *old_bytes);
   ranges_.free(before);
   return after;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The OpenSHMEM runtime of this process, from shmem_init to shmem_finalize: the PEs, the symmetric
-// heap, teams, contexts and locks. The C functions in *_api.cc are thin wrappers around it. Thread
-// safe, except that collective calls must not run concurrently.
+// heap, teams, contexts and locks. The C functions in *_api.cc are thin wrappers around Runtime.
+// Thread safe, except that collective calls must not run concurrently.
 #pragma once
 
 #include <memory>
@@ -74,7 +74,7 @@ class Runtime {
   void quiet() { world_group().memory().quiet(); }
 
   // Waits until `is_done()`, which reads memory that other PEs write, returns true. Throws
-  // PeerError if a PE has failed.
+  // PeerError if a PE has failed and the wait is long enough to sleep (see back_off).
   template <typename IsDone>
   void wait(const IsDone& is_done) {
     for (int turn = -kSpinCount; !is_done(); ++turn) {

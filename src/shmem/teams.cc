@@ -12,7 +12,8 @@ namespace ashlar::shmem {
 namespace {
 
 // How long one attempt to join a team's group waits before the world group is checked for failed
-// PEs. The other PEs may reach the team's first collective much later without an error.
+// PEs. A timed-out attempt is repeated, because the other PEs may reach the team's first collective
+// much later.
 constexpr std::chrono::seconds kJoinTimeout{5};
 
 std::vector<int> all_pes(const PeGroup& world_group) {

@@ -33,7 +33,7 @@ class Team {
   const std::vector<int>& pes() const { return pes_; }
   // Returns the world PE number of PE `pe` of this team. Throws if the team has no PE `pe`.
   int world_pe(int pe) const;
-  // Returns the number of the world PE in this team, or -1 if it is not in this team.
+  // Converts a world PE number to the PE's number in this team; -1 if the PE is not in this team.
   int pe_of(int world_pe) const;
   // Returns the index of the next team that is split from this team. Every PE of the team must call
   // this at each split.
@@ -41,8 +41,8 @@ class Team {
 
   // Returns the group that the team has joined, or null before the first collective.
   PeGroup* pe_group() const { return joined_group_.load(std::memory_order_acquire); }
-  // Returns the team's group. The first call joins it by `join`, and concurrent calls wait for
-  // that. The lock is per team, since PEs may join their teams in different orders.
+  // Returns the team's group. The first call joins the group with `join`; concurrent calls wait for
+  // the first. A lock for all teams could deadlock, since PEs may join teams in different orders.
   PeGroup& join_once(const std::function<std::unique_ptr<PeGroup>()>& join)
       ASHLAR_EXCLUDES(join_mutex_);
 
@@ -67,7 +67,7 @@ struct ActiveSet {
 
 class Teams {
  public:
-  // `heap` and `memory` must outlive this.
+  // `heap` and `memory` must outlive this object.
   Teams(symm::Heap& heap, const symm::SymmetricBuffer& memory,
         std::unique_ptr<PeGroup> world_group);
 
