@@ -55,7 +55,8 @@ class ASHLAR_EXPORT Allocator {
   // Like allocate, for code that cannot keep a Buffer. 0 bytes yield the null address.
   DeviceAddress allocate_raw(size_t bytes, StreamId stream = kDefaultStream);
   // Frees memory from allocate_raw. Ignores the null address. Throws InvalidArgument, and changes
-  // nothing, if the address is not allocated.
+  // nothing, if the address is not allocated. Throws DeviceError if the device fails; the memory
+  // then stays pending, and a later allocation retries the free.
   void free_raw(DeviceAddress address);
   // Like Buffer::record_stream, for memory from allocate_raw. Throws InvalidArgument if the address
   // is not allocated.

@@ -8,7 +8,8 @@
 //
 // The reason: the library's internals are exception-free, so an error crosses an extension point as
 // a value, while an application gets RAII types and no result that it could forget to check.
-// Unless documented otherwise, a function that throws has changed nothing.
+// Unless documented otherwise, a function that throws has changed nothing, except that some of its
+// work may be done if it throws DeviceError.
 //
 // Some functions have a second form with the prefix `try_`, which returns a Result instead: for
 // programs to which failure is a normal answer, such as trying CUDA before HIP.

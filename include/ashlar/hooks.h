@@ -24,7 +24,7 @@ struct OomNotice {
 };
 
 // Follows which addresses are backed by memory, for registrations (with a network card or another
-// library) that must be made after a mapping and undone before it is removed.
+// library) that must be made after a mapping and undone before the mapping is removed.
 //
 // Calls are serialized and ordered, with no lock held. A callback may allocate and free, but must
 // not call pause or resume, and must not throw. before_unmap receives exactly the ranges that

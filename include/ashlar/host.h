@@ -109,10 +109,10 @@ class ASHLAR_EXPORT HostAllocator {
   bool record_stream(const void* memory, Device& device, StreamId stream);
 
   // Releases the memory that a captured graph uses. Memory recorded on a capturing stream belongs
-  // to the graph: it is not reused, even if freed, before this call. Call it when the graph will
-  // not be launched again. `capture` is CaptureState::capture; `launched_on` lists the streams in
-  // which launches may still be running. Unknown captures are ignored. Throws InvalidArgument, and
-  // changes nothing, if an entry of `launched_on` has no device.
+  // to the graph: it is not reused, even if freed, before this call. Call this function when the
+  // graph will not be launched again. `capture` is CaptureState::capture; `launched_on` lists the
+  // streams in which launches may still be running. Unknown captures are ignored. Throws
+  // InvalidArgument, and changes nothing, if an entry of `launched_on` has no device.
   void release_capture(CaptureId capture, std::span<const DeviceStream> launched_on = {});
 
   // Pools. Memory of a pool is reused only by that pool. Functions throw InvalidArgument if the

@@ -60,9 +60,9 @@ class ASHLAR_EXPORT Store {
   // Waits until all keys exist.
   Status wait(std::span<const std::string> keys, Deadline deadline);
   // Waits until `count` callers have called barrier with this key. A key can be used for one
-  // barrier only. When all callers have returned, nothing is left in the store; if a caller never
-  // arrives, entries expire after `time_to_live`. The message of kTimeout states how many callers
-  // arrived.
+  // barrier only. When all callers have returned ok, nothing is left in the store; if a caller
+  // never arrives, entries expire after `time_to_live`. If callers are missing at the deadline, the
+  // message of kTimeout states how many arrived.
   Status barrier(std::string_view key, int64_t count, std::chrono::milliseconds time_to_live,
                  Deadline deadline);
 

@@ -141,8 +141,8 @@ class ASHLAR_EXPORT Group {
   Handle rendezvous(const void* address, Timeout timeout = kNoTimeout);
   Handle rendezvous(const SymmetricBuffer& buffer, Timeout timeout = kNoTimeout);
 
-  // Leaves the group. Collective. Throws if a rank failed or was late; the group has ended in any
-  // case.
+  // Leaves the group. Collective. Throws if a rank failed or was late; even then, the group has
+  // ended.
   void leave(Timeout timeout = kNoTimeout);
 
  private:

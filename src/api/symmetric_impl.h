@@ -46,8 +46,8 @@ struct Heap::Impl final : SymmetricBuffer::Origin {
 
   // Returns kInvalidArgument in the child of a fork, which has none of the heap's threads.
   Status check_not_forked() const { return process->check_not_forked(); }
-  // Does all work that may synchronize the device. Called before ranks connect: after that, a peer's
-  // kernel may wait for this rank, so synchronizing might never return. `operations` reports
+  // Does all work that may synchronize the device. Called before ranks connect: after that, a
+  // peer's kernel may wait for this rank, so synchronizing might never return. `operations` reports
   // errors.
   void prepare() ASHLAR_EXCLUDES(mutex);
   // Creates the operations for this heap's kind of memory.

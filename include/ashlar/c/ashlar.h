@@ -187,7 +187,8 @@ ASHLAR_C_API void ashlar_allocator_destroy(ashlar_allocator* allocator) ASHLAR_C
 ASHLAR_C_API ashlar_status ashlar_allocate(ashlar_allocator* allocator, size_t bytes,
                                            ashlar_stream stream, void** memory) ASHLAR_C_NOEXCEPT;
 // Frees memory from ashlar_allocate. Ignores null. ASHLAR_INVALID_ARGUMENT if the address is not
-// allocated.
+// allocated. If the device fails, the memory stays pending, and a later allocation retries the
+// free.
 ASHLAR_C_API ashlar_status ashlar_free(ashlar_allocator* allocator, void* memory) ASHLAR_C_NOEXCEPT;
 // Declares that work on another stream uses the memory: after the free, the memory is not reused
 // before the work that is queued on that stream at the time of the free is done. Not needed for the
