@@ -82,8 +82,9 @@ class ASHLAR_EXPORT Allocator {
   // that is already cached stays cached, and captures still use cached memory.
   void set_caching(bool caching);
   bool is_caching() const;
-  // Sets the stream's class, which determines how much address space its expandable segments
-  // reserve (AllocatorOptions::expandable_reserve_by_class). An empty name clears the class.
+  // Sets the stream's class, which determines how much address space the stream's expandable
+  // segments reserve (AllocatorOptions::expandable_reserve_by_class). An empty name clears the
+  // class.
   void set_stream_class(StreamId stream, std::string name);
   std::string stream_class(StreamId stream) const;
   // Sets the reserve of expandable segments of a stream class, as a fraction of the device's

@@ -17,8 +17,8 @@ class Engine;
 
 // Owns one block of an allocator and frees it on destruction, without a lookup. Not thread safe.
 //
-// A buffer should not outlive its allocator, which returns all memory to the device. If it does,
-// freeing the buffer does nothing, and record_stream throws InvalidArgument.
+// A buffer should not outlive its allocator, whose destructor returns all memory to the device. If
+// a buffer does, freeing it does nothing, and record_stream throws InvalidArgument.
 class ASHLAR_EXPORT Buffer {
  public:
   Buffer() = default;

@@ -188,9 +188,10 @@ class ASHLAR_EXPORT Device {
   // file descriptor keeps the contents alive, but is not counted in memory_stats.
   virtual Status release(ExtentId extent) = 0;
 
-  // Maps a whole extent at [at, at + its size). It is inaccessible until set_access. REQUIRES: `at`
-  // is aligned to the granularity; the range lies in one reservation and nothing is mapped there;
-  // the extent is not mapped elsewhere, unless `can_alias`. kOutOfMemory: max_mappings reached.
+  // Maps a whole extent at [at, at + the extent's size). The range is inaccessible until
+  // set_access. REQUIRES: `at` is aligned to the granularity; the range lies in one reservation and
+  // nothing is mapped there; the extent is not mapped elsewhere, unless `can_alias`. kOutOfMemory:
+  // max_mappings reached.
   virtual Status map(DeviceAddress at, ExtentId extent) = 0;
   // kInvalidArgument: the range has gaps, covers only part of an extent, or includes memory that is
   // not a mapped extent of this device. kUnsupported: the accessor cannot access this device's
@@ -330,8 +331,8 @@ class ASHLAR_EXPORT Device {
   virtual Status begin_capture(StreamId stream, CaptureMode mode) = 0;
   // Ends the capture and returns its graph. kInvalidArgument in three cases: the capture was
   // invalidated, or a joined stream was not joined back (the capture ends without a graph); the
-  // stream joined the capture, which must be ended where it began (it continues, invalidated); the
-  // stream is not capturing (nothing changes).
+  // stream joined the capture, which must be ended where it began (the capture continues,
+  // invalidated); the stream is not capturing (nothing changes).
   virtual Result<GraphId> end_capture(StreamId stream) = 0;
   virtual Result<CaptureState> capture_state(StreamId stream) = 0;
   // Returns the nodes that the node directly depends on. REQUIRES: its graph still exists.

@@ -42,8 +42,8 @@ class ASHLAR_EXPORT FrameProvider {
   // Writes one word per frame of the calling thread, innermost first, and returns the number of
   // frames. Runs whenever a stack is recorded, so it must be cheap.
   virtual size_t gather(std::span<uint64_t> frames) = 0;
-  // Retains the object that the word refers to, because `describe` may be called for it later. May
-  // be called several times for one word.
+  // Retains the object that the word refers to, because `describe` may be called for the word
+  // later. May be called several times for one word.
   virtual void keep(uint64_t frame) = 0;
   // Returns the name and the location of a frame that `gather` wrote.
   virtual Frame describe(uint64_t frame) = 0;
@@ -86,7 +86,7 @@ class ASHLAR_EXPORT AllocatorHistory {
   Engine& engine_;
 };
 
-// Marks its own lifetime in the history, as a named region. The allocator must outlive it.
+// Marks its own lifetime in the history, as a named region. The allocator must outlive the Region.
 class ASHLAR_EXPORT Region {
  public:
   Region(Allocator& allocator, std::string name);

@@ -66,7 +66,7 @@ struct HostStats {
   int64_t ooms = 0;               // out-of-memory errors reported to the caller
   int64_t late_errors = 0;        // from destructors and background work, reported by a later call
   size_t reserve_bytes = 0;       // the reserve segment
-  size_t reserve_used_bytes = 0;  // part of it that was split into blocks; never decreases
+  size_t reserve_used_bytes = 0;  // part of that segment split into blocks; never decreases
   std::vector<SizeClassCount> size_classes;  // classes with a count above 0, sorted by size
 
   ASHLAR_EXPORT void reset_peaks();

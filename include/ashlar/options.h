@@ -99,7 +99,7 @@ struct AllocatorOptions {
 
   // Concurrency and capture.
   bool unlock_during_device_allocate = false;
-  bool capture_stream_reuse = false;  // reuse blocks within a capture if its graph orders the uses
+  bool capture_stream_reuse = false;  // reuse blocks within a capture if the graph orders the uses
 
   PinnedOptions pinned;
   PluginOptions plugin;

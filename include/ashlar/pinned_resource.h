@@ -10,9 +10,9 @@
 // blocks by size.
 // For many small allocations, put a pool in between: std::pmr::synchronized_pool_resource(&pinned).
 //
-// Memory that queued work still uses must not be freed, unless its stream was recorded with
-// HostAllocator::record_stream. Recording does not help with a pool in between, which reuses freed
-// memory immediately.
+// Memory that queued work still uses must not be freed, unless the stream of that work was recorded
+// with HostAllocator::record_stream. Recording does not help with a pool in between, which reuses
+// freed memory immediately.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ namespace ashlar {
 
 class HostAllocator;
 
-// A memory resource on a HostAllocator, which must outlive it. Resources of the same HostAllocator
-// compare equal. Allocation throws OutOfMemory, which is a std::bad_alloc, or DeviceError. Thread
-// safe.
+// A memory resource on a HostAllocator, which must outlive the resource. Resources of the same
+// HostAllocator compare equal. Allocation throws OutOfMemory, which is a std::bad_alloc, or
+// DeviceError. Thread safe.
 class ASHLAR_EXPORT PinnedResource final : public std::pmr::memory_resource {
  public:
   explicit PinnedResource(HostAllocator& host) : host_(&host) {}

@@ -129,7 +129,7 @@ class ASHLAR_EXPORT AllocatorPools {
   std::unique_ptr<LastIds> last_ids_;
 };
 
-// Owns a reference to a pool and releases it on destruction. The allocator must outlive it.
+// Owns a reference to a pool and releases it on destruction. The allocator must outlive the Pool.
 class ASHLAR_EXPORT Pool {
  public:
   explicit Pool(Allocator& allocator, PoolOptions options = {});

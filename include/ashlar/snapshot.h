@@ -74,7 +74,7 @@ struct SnapshotSegment {
   // addresses.
   bool is_paused = false;
   PoolId pool;
-  StackId stack;  // of the call that obtained it from the device
+  StackId stack;  // of the call that obtained the segment from the device
   std::vector<SnapshotBlock> blocks{};
 
   size_t reserved_bytes() const { return is_paused ? 0 : total_bytes; }
@@ -98,7 +98,7 @@ struct SnapshotExtent {
   ExtentId id;  // unique among the extents of the device
   size_t bytes = 0;
   bool is_large = false;
-  StreamId stream;  // of its last use
+  StreamId stream;  // of the extent's last use
   PoolId pool;
   std::optional<DeviceAddress> attached_address{};  // one of its mappings
   // The extent's address according to the trace; none if the trace has no entry for the extent. May

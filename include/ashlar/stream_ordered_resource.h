@@ -37,7 +37,7 @@ concept StreamLike = std::same_as<T, StreamId> || StreamHandle<T> || requires(co
 };
 
 // The part of StreamOrderedResource that does not depend on its properties. Copies refer to the
-// same allocator, which must outlive them. Thread safe.
+// same allocator, which must outlive all of them. Thread safe.
 class ASHLAR_EXPORT StreamOrderedMemory {
  public:
   // The largest alignment that may be requested. Every allocation has this alignment, except from a

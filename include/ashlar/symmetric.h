@@ -57,7 +57,7 @@ struct GroupOptions {
   bool measure_thresholds = true;
   size_t one_shot_bytes = size_t{64} * 1024;
   bool may_share_device = false;  // allow several ranks on one device; same on all ranks
-  bool use_multicast = true;      // if the devices of all ranks support it
+  bool use_multicast = true;      // if the devices of all ranks support multicast
   // Exchange device memory as fabric handles instead of file descriptors, if the devices of all
   // ranks support fabric handles. Machines of one NVLink domain always exchange fabric handles.
   bool use_fabric = false;
@@ -131,8 +131,9 @@ class ASHLAR_EXPORT Group {
   // barrier. Channels are independent.
   void barrier(int channel = 0, Timeout timeout = kNoTimeout, std::optional<StreamId> stream = {});
 
-  // Waits for the stream, and throws the error from the group's work in it, if any. After an error,
-  // the group queues no work until the error has been thrown, by `finish` or by the next call.
+  // Waits for the stream, and throws the error from the group's work in the stream, if any. After
+  // an error, the group queues no work until the error has been thrown, by `finish` or by the next
+  // call.
   void finish(StreamId stream);
 
   // Returns a handle to all ranks' memory of the allocation that contains `address`. The first call

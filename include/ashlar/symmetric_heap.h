@@ -81,8 +81,8 @@ class ASHLAR_EXPORT Heap {
   std::shared_ptr<Impl> impl_;  // also owned by buffers and groups
 };
 
-// This rank's part of a symmetric allocation. The destructor frees it, or returns it to its pool.
-// The memory stays mapped in peers and handles that use it. Not thread safe.
+// This rank's part of a symmetric allocation. The destructor frees the memory, or returns it to the
+// buffer's pool. Peers and handles that use the memory keep it mapped. Not thread safe.
 class ASHLAR_EXPORT SymmetricBuffer {
  public:
   SymmetricBuffer() = default;

@@ -44,9 +44,9 @@ class Autostart {
     if (opened.ok()) endpoint_ = *std::move(opened);
   }
 
-  // The process that has begun to start its endpoint, even if none is configured; 0: none, or the
-  // start failed. Used instead of a mutex, which a forked child could inherit locked. Acquire and
-  // release make the writes of a failed attempt visible to the retry.
+  // Id of the process that has begun to start its endpoint, even if none is configured; 0: none, or
+  // the start failed. Used instead of a mutex, which a forked child could inherit locked. Acquire
+  // and release make the writes of a failed attempt visible to the retry.
   std::atomic<pid_t> done_pid_{0};
   std::unique_ptr<LiveEndpoint> endpoint_{};
 };

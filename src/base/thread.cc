@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks signals in the caller while it creates the thread, which inherits the mask. Synchronous
-// signals such as SIGSEGV stay unblocked.
+// Blocks signals in the calling thread while it creates the new thread, which inherits the mask.
+// Synchronous signals such as SIGSEGV stay unblocked.
 #include "base/thread.h"
 
 #include <pthread.h>

@@ -108,8 +108,8 @@ class Runtime {
   // and returns nothing. If the heap is exhausted, returns nothing and leaves the range unchanged.
   std::optional<size_t> resize_range(size_t before, size_t bytes) ASHLAR_EXCLUDES(mutex_);
 
-  // Called by `wait` between attempts after it has spun: yields or, in later turns, sleeps. Before
-  // it sleeps, throws PeerError if a PE has failed.
+  // Called by `wait` between two attempts, once it no longer spins. Yields or, in later turns,
+  // sleeps. Before sleeping, throws PeerError if a PE has failed.
   void back_off(int turn);
 
   const ForkGuard fork_guard_;
