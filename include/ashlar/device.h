@@ -17,7 +17,7 @@
 //    kUnsupported      The device lacks this capability; see DeviceProperties.
 //    kDeviceFault      A driver or system call failed for another reason; code() is its error code.
 //    kDeviceLost       The device failed permanently, after an illegal access for example. This and
-//                      all later calls return it. Queued work is dropped; waits return.
+//                      all later calls return kDeviceLost. Queued work is dropped; waits return.
 //  Order          Arguments are checked before anything else.
 //  Sizes          are in bytes and never 0. Where a size must be a multiple of a granularity, the
 //                 caller rounds; the device does not. A size that is too large is kOutOfMemory.

@@ -38,7 +38,7 @@ struct DriverOptions {
 };
 
 // Opens all devices that are visible to this process, in the driver's order. The set may be empty.
-// A device is initialized by its first call. It uses the process's primary context, which the
+// A device is initialized by its first call. A device uses the process's primary context, which the
 // vendor's runtime and other libraries share, and creates no context of its own.
 // kUnsupported: the driver is not installed or too old; the message gives the reason.
 ASHLAR_EXPORT Result<std::unique_ptr<DeviceSet>> try_open_cuda(const DriverOptions& options = {});

@@ -99,9 +99,9 @@ class ASHLAR_EXPORT Region {
   std::string name_;
 };
 
-// Enters a region of compiled code (torch.compile). Its name is attached to everything the calling
-// thread records, in every allocator, until pop_compile_context. Regions nest; the innermost one is
-// recorded.
+// Enters a region of compiled code (torch.compile). The region's name is attached to everything the
+// calling thread records, in every allocator, until pop_compile_context. Regions nest; the
+// innermost one is recorded.
 ASHLAR_EXPORT void push_compile_context(std::string name);
 // Leaves the region of the last push_compile_context. Does nothing if there is none.
 ASHLAR_EXPORT void pop_compile_context();

@@ -29,7 +29,7 @@ struct OomNotice {
 // Calls are serialized and ordered, with no lock held. A callback may allocate and free, but must
 // not call pause or resume, and must not throw. before_unmap receives exactly the ranges that
 // after_map received; they are never split or merged. Segments that are never remapped are not
-// reported; use a tracker for them. They are the segments from a SegmentSource, of pools with
+// reported; use a tracker for them. These are the segments from a SegmentSource, of pools with
 // PoolOptions::no_split, of devices without virtual memory, and of blocks allocated while caching
 // was off.
 struct RemapObserver {

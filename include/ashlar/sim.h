@@ -165,9 +165,9 @@ class ASHLAR_EXPORT Machine {
   // kInvalidArgument: the device or the stream does not exist.
   Status pause_stream(DeviceIndex device, StreamId stream);
   // With a seed: pauses the stream until a call has to wait for work, which then resumes all
-  // streams that were paused with this function. kInvalidArgument: as above.
+  // streams that were paused with this function. kInvalidArgument: as for pause_stream.
   Status pause_stream_until_waited(DeviceIndex device, StreamId stream);
-  // Resumes a paused stream. kInvalidArgument: as above.
+  // Resumes a paused stream. kInvalidArgument: as for pause_stream.
   Status resume_stream(DeviceIndex device, StreamId stream);
   // With a seed: runs one task that is ready. Returns false if there is none.
   bool step();

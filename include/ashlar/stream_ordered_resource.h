@@ -6,10 +6,10 @@
 //   ashlar::StreamOrderedResource<cuda::mr::device_accessible> resource(allocator);
 //   void* memory = resource.allocate(stream, bytes, alignment);   // stream: a cuda::stream_ref
 //
-// It has the members of both generations of these concepts: cuda::mr::async_resource up to CCCL 3.0
-// (allocate_async), and cuda::mr::resource since CCCL 3.1 (allocate with a stream, allocate_sync).
-// No vendor header is needed: the properties are template arguments, and a stream is anything that
-// holds a driver's handle.
+// The resource has the members of both generations of these concepts: cuda::mr::async_resource up
+// to CCCL 3.0 (allocate_async), and cuda::mr::resource since CCCL 3.1 (allocate with a stream,
+// allocate_sync). No vendor header is needed: the properties are template arguments, and a stream
+// is anything that holds a driver's handle.
 #pragma once
 
 #include <concepts>

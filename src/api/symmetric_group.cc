@@ -14,7 +14,7 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr size_t kMaxMeasuredBytes = 4 * kMiB;        // per rank
+constexpr size_t kMaxMeasuredBytes = 4 * kMiB;        // memory of each rank
 constexpr size_t kMaxTotalMeasuredBytes = 64 * kMiB;  // of all ranks together
 
 Status check_options(const GroupOptions& options) {

@@ -19,8 +19,9 @@
 namespace ashlar {
 
 // Returns an id of the calling thread that no other live thread has; never 0. A later thread may
-// get the id of a thread that has ended. On x86-64 and aarch64, one instruction reads the id from a
-// register; reading a thread_local in a shared object would be a call, too slow for the fast path.
+// get the id of a thread that has ended. On x86-64 and aarch64, the id is the thread pointer, which
+// one instruction reads; a thread_local of a shared object needs a call, too slow for the fast
+// path.
 [[gnu::always_inline]] inline uintptr_t thread_id_fast() {
 #if defined(__x86_64__) && defined(__LP64__) && defined(__linux__)
   uintptr_t id = 0;

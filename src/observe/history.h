@@ -43,8 +43,8 @@ class History {
     const RecordContext level = context();
     return level >= from && level != RecordContext::kNever;
   }
-  // Records an entry with the current time and the thread's context. Stacks are dropped below level
-  // kAlloc. A non-null `text` replaces the thread's metadata.
+  // Records an entry with the current time and the thread's context. Drops the stack if the
+  // recording level is below kAlloc. A non-null `text` replaces the thread's metadata.
   void record(const TraceEntry& entry, const std::string* text = nullptr) {
     if (is_on()) record_slow(to_operation(entry), text);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Visitors that reset statistics, or list them by name. Each statistics type has one function that
-// passes every quantity with its public name to a visitor. They take no locks.
+// passes every quantity with its public name to a visitor. Visitors take no locks.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Type-erased collectives over the PEs of a team, built on those of ashlar::symm where possible.
-// All functions are collective and throw on error.
+// Functions that take a Team are collective. Functions throw on error.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Errors: functions return a status code. The C API for Ashlar's stream-ordered, caching allocator
-// of device memory, for C11, C++ and languages that bind to C. It mirrors ashlar/allocator.h;
+// of device memory, for C11, C++ and languages that bind to C. The API mirrors ashlar/allocator.h;
 // docs/reference/c_api.md shows how to use it. Long because other languages bind to one header.
 //
 //   ashlar_device* device;                            // owned by the process; never closed

@@ -2,7 +2,7 @@
 //
 // Collectives over teams and, deprecated, over active sets. Included by shmem.h. All PEs of the
 // team call them in the same order, with the same sizes (except collect) and symmetric addresses.
-// Those over teams return 0.
+// Collectives over teams return 0.
 #pragma once
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
 // OpenSHMEM prescribes the names and the shape of the macros.
