@@ -313,16 +313,17 @@ class ASHLAR_EXPORT Device {
 
   // --- capture
   // During a capture, work queued in the stream is recorded as nodes of a graph instead of run.
-  // Another stream joins the capture by waiting for an event recorded in it, and must be joined
-  // back by an event before the end. Begin and end must be called by the same thread.
+  // Another stream joins the capture by waiting for an event recorded in the capture, and must be
+  // joined back by an event before the end. Begin and end must be called by the same thread.
   //
   // These calls fail with kInvalidArgument and invalidate the capture:
-  //  * synchronizing or querying its streams and events, and synchronize_device of its device;
-  //  * waiting in it for an event recorded outside;
+  //  * synchronizing or querying streams and events of the capture, and synchronize_device of its
+  //    device;
+  //  * waiting in a stream of the capture for an event recorded outside of the capture;
   //  * blocking calls: allocate, free, allocate_host, free_host, synchronize_*, is_idle, is_done
   //    and all functions of the stream-ordered pool, on any device. With kGlobal, from any thread;
   //    with kThreadLocal, from the capturing thread; with kRelaxed, none. A thread whose own mode
-  //    (exchange_capture_mode) is kRelaxed may always make them; a thread whose mode is
+  //    (exchange_capture_mode) is kRelaxed may always make blocking calls; a thread whose mode is
   //    kThreadLocal is restricted only by captures that it began.
   // An invalidated capture accepts no more work (kInvalidArgument) and must still be ended.
 

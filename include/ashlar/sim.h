@@ -169,7 +169,7 @@ class ASHLAR_EXPORT Machine {
   Status pause_stream_until_waited(DeviceIndex device, StreamId stream);
   // Resumes a paused stream. kInvalidArgument: as for pause_stream.
   Status resume_stream(DeviceIndex device, StreamId stream);
-  // With a seed: runs one task that is ready. Returns false if there is none.
+  // With a seed: runs one task that is ready. Returns false if no task is ready.
   bool step();
 
   // --- faults

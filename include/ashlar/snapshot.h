@@ -51,7 +51,7 @@ enum class SnapshotBlockState { kAllocated, kPendingFree, kInactive };
 struct SnapshotBlock {
   DeviceAddress address;
   size_t bytes = 0;
-  size_t requested_bytes = 0;  // of an inactive block: the last request, or 0
+  size_t requested_bytes = 0;  // for an inactive block: the size of the last request, or 0
   SnapshotBlockState state = SnapshotBlockState::kInactive;
   StackId stack;
   friend bool operator==(const SnapshotBlock&, const SnapshotBlock&) = default;

@@ -34,7 +34,7 @@ struct Allocator::Impl {
   std::optional<DeviceAllocatorRegistry::Registration> registration{};  // set after construction
 };
 
-// Gives the rest of src/api access to the implementation. The C API calls the engine directly on
+// Gives other files of src/api access to the implementation. The C API calls the engine directly on
 // its fast path.
 struct AllocatorAccess {
   static Allocator::Impl& impl(const Allocator& allocator) { return *allocator.impl_; }

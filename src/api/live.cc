@@ -100,8 +100,9 @@ class ProcessStatusSource final : public live::StatusSource {
   const steady_clock::time_point start_ = steady_clock::now();
 };
 
-// Responds with status 503 if handling a request without a body throws: an observer whose requests
-// exhaust host memory must not terminate the process.
+// Responds with status 503 if handling a request throws: an observer whose requests exhaust host
+// memory must not terminate the process. Requests with a body need no guard, because LiveHandler
+// accepts none.
 class GuardedHandler final : public http::Handler {
  public:
   explicit GuardedHandler(live::StatusSource& source) : handler_(source) {}
@@ -124,7 +125,7 @@ class GuardedHandler final : public http::Handler {
   live::LiveHandler handler_;
 };
 
-// Few connections with short timeouts, because each one is a thread in the observed process.
+// Few connections with short timeouts, because each connection is a thread of the observed process.
 http::ServerOptions server_options() {
   http::ServerOptions options;
   options.limits.max_connections = 8;

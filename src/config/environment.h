@@ -64,7 +64,7 @@ struct EnvironmentVariable {
   std::string_view sets;          // "devices of the simulated machine"
   std::string_view expected;      // "a whole number from 1 to 64"; completes "expected …"
   std::string_view default_text;  // a value with the same effect as unset; empty if none
-  std::string_view help;          // when to set it
+  std::string_view help;          // when to set the variable
   // Sets the option; null unless the scope is kSimulatedMachine. kInvalidArgument: the value is
   // wrong; `options` is unchanged.
   Status (*parse)(const EnvironmentVariable& row, std::string_view value, sim::Options& options);

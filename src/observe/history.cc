@@ -118,7 +118,7 @@ StackId History::capture_slow(const void* first) {
   std::array<uint64_t, kMaxStackDepth> words{};
   const size_t provided =
       provider == nullptr ? 0 : std::min(provider->gather(words), kMaxStackDepth);
-  if (provided == 0) provider = nullptr;  // no words refer to it
+  if (provided == 0) provider = nullptr;  // the stack has no provided words
   size_t count = provided;
   if (native) count += capture_call_stack(std::span(words).subspan(provided), first);
   return stacks_.intern({std::span(words).first(count), provided, std::move(provider)});

@@ -21,7 +21,7 @@ extern "C" {
 // default stream). Returns null if out of memory; Ashlar then reclaims memory and may try again.
 typedef void* (*ashlar_plugin_alloc)(size_t bytes, int device, void* stream);
 // Frees memory; the other arguments are those of the allocation. Work on the stream may still use
-// the memory; work on other streams only if record_stream was called for them.
+// the memory. Work on another stream may use it only if record_stream was called for that stream.
 typedef void (*ashlar_plugin_free)(void* memory, size_t bytes, int device, void* stream);
 
 // Incremented if a field changes its meaning. New fields are appended, which `struct_size` reveals.
