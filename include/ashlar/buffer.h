@@ -29,7 +29,7 @@ class ASHLAR_EXPORT Buffer {
   }
 
   DeviceAddress address() const { return address_; }  // null if empty
-  size_t bytes() const { return bytes_; }             // as requested
+  size_t bytes() const { return bytes_; }             // the requested size
   explicit operator bool() const { return !address_.is_null(); }
 
   // Declares that work queued on `stream`, other than the stream of the allocation, uses the

@@ -41,7 +41,7 @@ class ASHLAR_EXPORT HostBuffer {
   ~HostBuffer() { reset(); }
 
   std::byte* data() const { return data_; }  // null if empty
-  size_t bytes() const { return bytes_; }    // as requested
+  size_t bytes() const { return bytes_; }    // the requested size
   explicit operator bool() const { return data_ != nullptr; }
 
   // Returns the buffer as an array of T. The contents are uninitialized.

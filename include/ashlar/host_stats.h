@@ -64,7 +64,7 @@ struct HostStats {
   int64_t host_frees = 0;         // calls that returned memory to the host
   int64_t alloc_retries = 0;      // allocations that had to flush the cache first
   int64_t ooms = 0;               // out-of-memory errors reported to the caller
-  int64_t late_errors = 0;        // from destructors and background work, reported by a later call
+  int64_t late_errors = 0;        // device errors during frees and background work
   size_t reserve_bytes = 0;       // the reserve segment
   size_t reserve_used_bytes = 0;  // part of that segment split into blocks; never decreases
   std::vector<SizeClassCount> size_classes;  // classes with a count above 0, sorted by size

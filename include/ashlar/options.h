@@ -40,7 +40,7 @@ struct ReserveSize {
 struct PinnedOptions {
   bool use_background_threads = false;  // poll events from a background thread
   bool use_host_register = false;       // malloc and register_host instead of allocate_host
-  size_t register_thread_count = 1;     // threads that touch pages first; a power of two
+  size_t register_thread_count = 1;     // threads that touch pages before pinning; a power of two
   size_t reserve_segment_bytes = 0;     // size of a segment that is pinned at construction and kept
   std::optional<size_t> max_round_bytes{};   // larger requests are not rounded
   std::optional<size_t> max_cached_bytes{};  // larger blocks are freed instead of cached

@@ -40,7 +40,7 @@ class ForkGuard {
   // Number of forks between the first process that used a guard and this process. Relaxed, because
   // it changes only in a new child, which has a single thread.
   static inline constinit std::atomic<uint64_t> process_fork_count{0};
-  uint64_t fork_count_;  // at construction
+  uint64_t fork_count_;  // process_fork_count at construction
 };
 
 // Creates an object that is destroyed only in the process that created it; a forked child leaks its

@@ -46,7 +46,7 @@ Status History::start(HistoryOptions options) {
   if (needs_stacks && !options.native_stacks && options.provider == nullptr) {
     return Status::invalid_argument("recording stacks requires native_stacks or a frame provider");
   }
-  std::shared_ptr<FrameProvider> replaced;  // user code; destroyed without the lock
+  std::shared_ptr<FrameProvider> replaced;  // destroyed without the lock, because it is user code
   BiasedLock lock(mutex_);
   replaced = std::move(options_.provider);
   if (options.clear) clear();
@@ -63,7 +63,7 @@ Status History::start(HistoryOptions options) {
 }
 
 void History::stop() {
-  std::shared_ptr<FrameProvider> provider;  // user code; destroyed without the lock
+  std::shared_ptr<FrameProvider> provider;  // destroyed without the lock, because it is user code
   BiasedLock lock(mutex_);
   provider = std::move(options_.provider);
   is_on_.store(false, std::memory_order_relaxed);

@@ -112,7 +112,7 @@ typedef struct ashlar_device_properties {
   uint8_t uuid[16];
   uint64_t index;
   uint64_t capacity_bytes;
-  uint64_t granularity_bytes;  // of virtual memory
+  uint64_t granularity_bytes;  // of extents and reservations
   int32_t has_virtual_memory;
   int32_t has_stream_ordered_pool;
   int32_t has_capture;
@@ -282,7 +282,7 @@ typedef struct ashlar_pool_options {
   int32_t use_on_oom;     // cached blocks may serve the default pool if all else fails
   int32_t no_split;       // one block per segment
   int32_t never_remap;    // addresses are never remapped
-  int32_t reserved;       // 0
+  int32_t reserved;       // must be 0
   const char* tag;        // for ashlar_pause and ashlar_resume; null: none
 } ashlar_pool_options;
 // Creates a pool with one reference, held by the caller. Null options: the defaults.
