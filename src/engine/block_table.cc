@@ -48,7 +48,7 @@ void BlockTable::remove_slow(Block* block) {
 
 void BlockTable::grow(const Table* full) {
   MutexLock lock(mutex_);
-  if (tables_.back().get() != full) return;  // another thread has grown it
+  if (tables_.back().get() != full) return;  // another thread has added a table
   tables_.push_back(std::make_unique<Table>(64 - full->shift + kGrowthBits, full));
   newest_.store(tables_.back().get(), std::memory_order_release);
 }

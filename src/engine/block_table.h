@@ -30,7 +30,7 @@ class BlockTable {
     if (!block->in_block_table) [[unlikely]]
       insert_slow(block);
   }
-  // Returns the block that starts at `address`, whether allocated or not; null if there is none.
+  // Returns the inserted block that starts at `address`, whether allocated or not; null if none.
   Block* find(DeviceAddress address) const {
     const Entry* entry = find_entry(address);
     return entry == nullptr ? nullptr : entry->block.load(std::memory_order_acquire);
@@ -43,7 +43,8 @@ class BlockTable {
 
  private:
   struct Entry {
-    std::atomic<uint64_t> key{0};  // the address; 0 if empty. The thread that sets it sets `block`
+    std::atomic<uint64_t> key{0};  // the address; 0 if empty. The thread that sets it then sets
+                                   // `block`, so `block` may still be null
     std::atomic<Block*> block{nullptr};
   };
   struct alignas(64) Line {
@@ -60,7 +61,8 @@ class BlockTable {
     const Line& line(uint64_t hash) const { return lines[hash >> shift]; }
   };
 
-  // The two candidate buckets of a key. `Table::line` uses only the upper bits of a hash.
+  // The hashes that select a key's two candidate buckets. Only the upper bits need to be well
+  // mixed, because `Table::line` ignores the others.
   static uint64_t first_hash(uint64_t key) { return hash_mix(key); }
   static uint64_t second_hash(uint64_t key) { return (key ^ key >> 21) * 0xD1B54A32D192ED03; }
 

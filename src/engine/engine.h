@@ -151,7 +151,7 @@ class Engine {
   virtual double memory_fraction() const = 0;
   // With caching off, each allocation is a separate device allocation that returns to the device
   // when freed, as memory-access checkers need. Memory that is already cached stays cached until a
-  // trim or until the device is full. Captures use cached memory even with caching off: a graph
+  // trim or until device memory runs out. Captures use cached memory even with caching off: a graph
   // needs its memory at every launch, so a free must not return it to the device.
   virtual void set_caching(bool caching) = 0;
   virtual bool is_caching() const = 0;
@@ -160,7 +160,8 @@ class Engine {
   // the class.
   virtual void set_stream_class(StreamId stream, std::string name) = 0;
   virtual std::string stream_class(StreamId stream) const = 0;
-  // Sets how much a class reserves if the options set a size neither for it nor for all streams.
+  // Sets the share of the device's capacity that the expandable segments of a class reserve if the
+  // options set a size neither for the class nor for all streams.
   virtual void set_default_class_fraction(const std::string& name, double capacity_fraction) = 0;
 
   // Pools. The functions that take a pool return kInvalidArgument if it does not exist or is in the
@@ -176,7 +177,7 @@ class Engine {
   virtual Status begin_routing(PoolId pool, RouteFilter filter) = 0;
   // Ends the routing. Does not release the pool.
   virtual Status end_routing(PoolId pool) = 0;
-  // Streams of this device may be capturing from now on, until the matching capture_ended.
+  // Declares that streams of this device may be capturing until the matching capture_ended.
   virtual void capture_began() = 0;
   // kInvalidArgument: there was no matching capture_began.
   virtual Status capture_ended() = 0;

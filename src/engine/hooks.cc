@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callback lists are copied under the lock and called without it.
+// Queues entries and calls user code. Lists of callbacks are copied under the lock, and the
+// callbacks are called without the lock.
 #include "engine/hooks.h"
 
 #include "base/text.h"

@@ -74,8 +74,8 @@ class Hooks {
 
   History& history_;
   const DeviceIndex device_;
-  // Relaxed: only a hint; the list itself is read under the lock. Operations that race with the
-  // first add_tracker may not be delivered.
+  // Whether `trackers_` is not empty. Read without the lock and with relaxed order, so operations
+  // that race with the first add_tracker may not be delivered.
   std::atomic<bool> has_trackers_{false};
 
   mutable Mutex mutex_;

@@ -76,7 +76,7 @@ Status PendingFrees::capture_ended() {
 }
 
 bool PendingFrees::is_capturing(const DeviceStream& use) const {
-  // capture_count_ covers this device only.
+  // capture_count_ counts the captures of device_ only, so streams of other devices are queried.
   if (capture_count_ == 0 && use.device == &device_) return false;
   // If the query fails, assume a capture.
   const Result<CaptureState> state = capture_state(use);
@@ -162,7 +162,8 @@ const std::unordered_set<NodeId>& PendingFrees::ancestors_of(StreamId stream,
   return ancestors;
 }
 
-// Removes the block's uses that were declared during the capture: they belong to the graph.
+// Removes the block's uses that were declared during a capture: they belong to its graph and need
+// no event.
 void PendingFrees::drop_captured_uses(Block* block) {
   const auto captured = capture_uses_.find(block);
   if (captured == capture_uses_.end()) return;
@@ -196,9 +197,9 @@ Status PendingFrees::collect_deferred(std::vector<Block*>& finished) {
   return status;
 }
 
-// Handles blocks whose streams were destroyed before an event could be recorded on them. Only a
-// device-wide wait covers their remaining work. That would invalidate a capture, so this does
-// nothing during captures. Call after collect_deferred.
+// Handles blocks used by streams that were destroyed before an event could be recorded. Only a wait
+// for the whole device covers the remaining work of such a stream. That wait would invalidate a
+// capture, so this does nothing during captures. Call after collect_deferred.
 Status PendingFrees::wait_for_destroyed_streams(std::vector<Block*>& finished) {
   if (capture_count_ != 0) return {};
   std::vector<DeferredFree> left;

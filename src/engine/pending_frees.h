@@ -33,8 +33,9 @@ class PendingFrees {
 
   // Collects all finished frees: calls collect_deferred, then polls the events.
   Status collect(std::vector<Block*>& finished);
-  // Collects before an allocation on `stream`. If the stream is capturing, polls no event; if
-  // `reuse_within_captures` is set, collects what the graph proves finished.
+  // Collects before an allocation on `stream`. Calls `collect` unless the stream is capturing. If
+  // it is, polls no event, and collects only the blocks whose uses the graph proves finished, if
+  // `reuse_within_captures` is set.
   Status collect_for_stream(StreamId stream, std::vector<Block*>& finished);
   // Collects deferred frees whose blocks are no longer in use, and records events for those whose
   // captures have ended. Polls no event.
@@ -52,8 +53,9 @@ class PendingFrees {
   Status capture_ended();
   int capture_count() const { return capture_count_; }
   bool is_capturing(const DeviceStream& use) const;
-  // Whether the caller can wait for the stream without invalidating a capture. A destroyed stream
-  // can only be waited for by synchronizing its whole device.
+  // Whether the caller can wait for the stream without invalidating a capture on `device`. A wait
+  // for a destroyed stream synchronizes the stream's whole device, so during captures on `device`
+  // its destroyed streams are not waitable.
   bool is_waitable(const DeviceStream& use) const;
   // REQUIRES: is_waitable(use). kDeviceFault: the stream has been destroyed meanwhile; retry after
   // the capture.
@@ -83,8 +85,8 @@ class PendingFrees {
   std::vector<DeferredFree> deferred_;
   // Nodes known to precede the next node of a capturing stream, keyed by capture and stream.
   std::map<std::pair<CaptureId, StreamId>, std::unordered_set<NodeId>> ancestors_;
-  // Uses declared during a capture. They belong to the graph and need no event afterwards. Only for
-  // allocated blocks and deferred frees.
+  // Uses declared during a capture, of allocated blocks and deferred frees. These uses belong to
+  // the graph and need no event after the capture.
   std::unordered_map<Block*, std::vector<DeviceStream>> capture_uses_;
   int capture_count_ = 0;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread is listed as a flusher from dequeuing until its last source returns.
+// Frees queued segments. A thread is in `flushers_` from when it dequeues segments until the last
+// of their sources has returned.
 #include "engine/return_queue.h"
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Segments that have left an engine and are to be freed by their sources. A source is user code, so
-// it is called without the engine's lock. Until it returns, the memory is unavailable; an
-// allocation that finds the device full therefore waits for returns in progress. Thread safe.
+// it is called without the engine's lock. Until the source returns, the memory is unavailable;
+// therefore an allocation that runs out of device memory waits for flushes in progress. Thread
+// safe.
 #pragma once
 
 #include <atomic>
@@ -19,16 +20,16 @@ namespace ashlar {
 
 class ReturnQueue {
  public:
-  // Queues a segment of `source`. With an empty range, queues only the release of the reference,
-  // because the pool of `source` has been destroyed.
+  // Queues a segment of `source` to be freed. An empty range queues only the release of the
+  // reference to `source`, for when the pool that used the source has been destroyed.
   void add(std::shared_ptr<SegmentSource> source, AddressRange range = {});
   // Lock-free, because most engine operations end with this check.
   bool empty() const { return is_empty_.load(std::memory_order_acquire); }
   // Frees all queued segments without breaking captures on `device`. Call it with no lock held:
   // sources may do anything, including calling the engine.
   void flush(Device& device);
-  // Waits until other threads have flushed, for at most one second: a source may be blocked on
-  // something that the caller holds. Returns immediately on a thread that is flushing.
+  // Waits until other threads have flushed. The wait is limited to one second, because a source may
+  // be blocked on a lock that the caller holds. Returns immediately on a thread that is flushing.
   void wait_for_others();
   // Whether `wait_for_others` would wait.
   bool is_flushed_elsewhere() const;

@@ -13,7 +13,7 @@ namespace {
 
 size_t roundup_slot(size_t bytes) {
   const auto log2 = static_cast<size_t>(std::bit_width(bytes)) - 1;
-  constexpr size_t kFirstLog2 = 20;  // slot 0 also covers everything below 2 MiB
+  constexpr size_t kFirstLog2 = 20;  // slot 0 covers all sizes below 2 MiB
   const size_t slot = log2 < kFirstLog2 ? 0 : log2 - kFirstLog2;
   return std::min(slot, AllocatorOptions::kRoundupSlotCount - 1);
 }

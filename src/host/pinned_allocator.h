@@ -7,7 +7,7 @@
 // blocks whose streams have finished.
 //
 // Thread safe, except that a block belongs to its caller between allocate and free. The lock is
-// never held during a call to the device or the host.
+// never held while the device or the host allocates, releases, records, polls or waits.
 //
 // Invariants (checked by validate()):
 //   cached blocks == free blocks;  address table == blocks with memory;
@@ -52,9 +52,9 @@ class PinnedAllocator {
   Device& device() const { return device_; }
 
   // Returns a block of at least `bytes`, sized by PinnedSizes, with arbitrary contents. The stream
-  // only selects the pool. kInvalidArgument: 0 B. kOutOfMemory: the host has no memory left, even
-  // after the cache was released. Other errors may stem from an earlier free or from the poller;
-  // they are reported once, and a retry may succeed.
+  // only selects the pool. kInvalidArgument: 0 B. kOutOfMemory: the size is unreasonable, or the
+  // host has no memory left, even after the cache was released. Other errors may stem from an
+  // earlier free or from the poller; they are reported once, and a retry may succeed.
   Result<PinnedBlock*> allocate(size_t bytes, StreamId stream = kDefaultStream);
 
   // Returns the block to the allocator, which reuses or releases it once the work queued so far on
@@ -72,8 +72,8 @@ class PinnedAllocator {
   Result<bool> record_stream(const void* memory, const DeviceStream& use);
   // Declares that the capture's graph will not be launched again: it has been destroyed or never
   // instantiated. Launches already queued may still run on `launched_on`. Captures that used no
-  // block of this allocator are ignored. Blocks of captures that are never released are kept;
-  // HostStats::graph_blocks counts them.
+  // block of this allocator are ignored. Blocks of captures that are never released are kept even
+  // after they are freed; HostStats::graph_blocks counts the freed ones.
   void release_capture(CaptureId capture, std::span<const DeviceStream> launched_on = {});
 
   // Pools separate cached memory; see PinnedPools. The filter is called with the lock held.

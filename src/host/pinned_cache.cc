@@ -11,7 +11,8 @@ void PinnedCache::insert(PinnedBlock* block) {
   classes_[sizes_.class_of(block->bytes())].push_back(block);
 }
 
-// The sizes that fit belong to at most three classes. The first class with a fit has the best one.
+// The sizes that fit belong to at most five classes. The first class with a fitting block has the
+// best fit.
 PinnedBlock* PinnedCache::take(const PinnedFit& fit) {
   const size_t last = sizes_.class_of(fit.max_bytes);
   for (size_t index = sizes_.class_of(fit.block_bytes); index <= last; ++index) {

@@ -85,7 +85,8 @@ class PinnedPending {
   static Key key_of(const DeviceStream& use);
   // Records an event for each use of the block. Removes the uses that were recorded or stranded.
   RecordedUses record_uses(PinnedBlock& block);
-  // Returns false if the stream is capturing, because then an event does not represent its work.
+  // Records `event` on the stream of `use`. Returns false if the stream is capturing, because then
+  // an event does not represent the stream's work.
   Result<bool> record_use(const DeviceStream& use, EventId event);
   Result<EventId> acquire_event(Device& device) ASHLAR_EXCLUDES(mutex_);
   void enqueue(PinnedBlock* block, const RecordedUses& recorded) ASHLAR_REQUIRES(mutex_);
@@ -100,7 +101,8 @@ class PinnedPending {
   Queues queues_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<PinnedBlock*> unrecorded_
       ASHLAR_GUARDED_BY(mutex_);                              // blocks with uses left to record
-  std::vector<Stranded> stranded_ ASHLAR_GUARDED_BY(mutex_);  // each counts as one event
+  // Each element adds 1 to its block's event_count.
+  std::vector<Stranded> stranded_ ASHLAR_GUARDED_BY(mutex_);
   std::map<Device*, std::vector<EventId>> idle_events_ ASHLAR_GUARDED_BY(mutex_);  // for reuse
 };
 

@@ -17,13 +17,14 @@
 
 namespace ashlar {
 
-// A pool is destroyed once it is freeable and has no blocks and no allocation in progress.
+// PinnedPools::erase_empty_pools destroys a pool, other than the default one, if it is freeable and
+// has no blocks and no allocation in progress.
 struct PinnedPool {
   PinnedPool(PoolId pool_id, const PinnedSizes& sizes) : id(pool_id), cache(sizes) {}
 
   const PoolId id;
   PinnedCache cache;
-  int in_flight_count = 0;  // allocations in progress, which release the lock
+  int in_flight_count = 0;  // allocations that run without the lock and need the pool to exist
   size_t block_count = 0;   // blocks with memory, in any state
 };
 
@@ -31,7 +32,7 @@ class PinnedPools {
  public:
   explicit PinnedPools(const PinnedSizes& sizes) : sizes_(sizes), default_({}, sizes) {}
 
-  // The functions below work as in Routes.
+  // The next five functions work like those of Routes.
   PinnedPool& pool_for(StreamId stream);
   Status begin_routing(PoolId pool, RouteFilter&& filter);
   Result<RouteFilter> end_routing(PoolId pool) { return routes_.end(pool); }

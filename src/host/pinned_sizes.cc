@@ -12,7 +12,8 @@
 namespace ashlar {
 namespace {
 
-// Up to eight pages in steps of one page; above, eight steps per power of two.
+// Size classes, unless they are powers of two: up to eight pages, one class per page; above, eight
+// classes per power of two.
 constexpr size_t kStepCount = 8;
 constexpr size_t kFirstPower = 15;
 constexpr size_t kLastPower = 61;

@@ -6,8 +6,9 @@
 // Ashlar: up to 32 KiB, multiples of 4 KiB; above, eight steps per power of two.
 //   new memory      block - request  <  max(request / 8, 4 KiB)
 //   a cached block  block - request  <= max(request / 4, 4 KiB)
-// PyTorch (`pytorch_compatible`): powers of two up to the thresholds, exact sizes above; a cached
-// block of the same power of two, so less than twice the request.
+// PyTorch (`pytorch_compatible`): powers of two up to the options' max_round_bytes and
+// max_cached_bytes, exact sizes above. A cached block may have any size up to the next power of
+// two, so less than twice the request.
 //
 // Pure arithmetic; immutable and thread safe.
 #pragma once
@@ -27,14 +28,16 @@ struct PinnedFit {
 class PinnedSizes {
  public:
   static constexpr size_t kPageBytes = 4096;
-  // More than any host has. Sums of smaller sizes do not overflow here.
+  // Requests of this size or more fail, because no host has so much memory. Sums of two sizes below
+  // the limit do not overflow.
   static constexpr size_t kRequestLimitBytes = size_t{1} << 60;
 
   explicit PinnedSizes(const AllocatorOptions& options);
 
   // REQUIRES: 0 < requested_bytes < kRequestLimitBytes.
   PinnedFit fit(size_t requested_bytes) const;
-  // Larger blocks are released to the host instead of cached.
+  // Whether freed blocks of this size are cached. Larger blocks are released to the host, unless
+  // they are part of the reserve segment.
   bool is_cacheable(size_t block_bytes) const { return block_bytes <= max_cached_bytes_; }
 
   // Size classes partition all sizes: class i contains the sizes in (class_bytes(i - 1),

@@ -27,7 +27,8 @@ void touch(std::byte* begin, std::byte* end) {
   for (volatile std::byte* at = begin; at < end; at += PinnedSizes::kPageBytes) *at = std::byte{0};
 }
 
-// Uses at most one thread per MiB: below that, starting a thread costs more than the page faults.
+// Touches all pages on up to `thread_count` threads, but at most one per MiB: to start a thread for
+// less memory costs more than the page faults.
 void touch_on_threads(std::byte* begin, size_t bytes, size_t thread_count) {
   const size_t parts = std::clamp<size_t>(bytes / kMiB, 1, std::max<size_t>(thread_count, 1));
   const size_t part_bytes = align_up(bytes / parts, PinnedSizes::kPageBytes);
@@ -97,7 +98,8 @@ Result<PinnedMemory> PinnedSource::obtain_fresh(size_t bytes) {
   return PinnedMemory{static_cast<std::byte*>(*memory), bytes, PinnedOrigin::kAllocated};
 }
 
-// Registered ranges must not share a page, and pages may be larger than 4 KiB.
+// Allocates whole host pages, which may be larger than 4 KiB, because registered ranges must not
+// share a page.
 Result<PinnedMemory> PinnedSource::obtain_registered(size_t bytes) {
   const size_t page_bytes = host_page_bytes();
   const size_t padded_bytes = align_up(bytes, page_bytes);

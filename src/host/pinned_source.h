@@ -2,7 +2,8 @@
 //
 // Obtains pinned memory: first from the reserve segment, then, as the options select, from
 // Device::allocate_host or from the host heap. Heap pages are touched by several threads and then
-// registered, which is much faster for large sizes. Caches nothing. Thread safe.
+// registered, which is much faster than Device::allocate_host for large sizes. Caches nothing.
+// Thread safe.
 #pragma once
 
 #include <optional>
@@ -32,7 +33,8 @@ class PinnedSource {
   // segment.
   Status release(const PinnedMemory& memory);
 
-  // How much of the reserve segment has been handed out. No part is ever handed out twice.
+  // The size of the part of the reserve segment that `obtain` has handed out. Never decreases,
+  // because no part is handed out twice.
   size_t reserve_used_bytes() const;
   size_t reserve_bytes() const;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Includes the memory that the driver's pool caches in limits, trimming and statistics.
+// Makes limits, trimming and statistics include the memory that the driver's pool caches.
 #include "engine/async/async_engine.h"
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 //
 // The driver's stream-ordered pool as an engine, with statistics, history, snapshots, limits and
 // private pools. ClassicEngine does the bookkeeping; its default pool passes every allocation
-// through to DriverPoolSource. This class includes the memory that the driver's pool caches in
-// limits, trimming and statistics.
+// through to DriverPoolSource. This class makes limits, trimming and statistics include the memory
+// that the driver's pool caches.
 //
 // Private pools take segments from the device or their own sources, as in ClassicEngine: the
 // driver's pool does not serve captures, and graphs rely on stable addresses.
@@ -29,7 +29,8 @@ class AsyncEngine final : public classic::ClassicEngine {
   void capture_began() override;
   Status capture_ended() override;
   // Reserved bytes are those of the driver's pool, which all async engines of the device share,
-  // plus those of private pools. The reserved peak is an upper bound: the sum of the pools' peaks.
+  // plus those of private pools. The reported peak of reserved bytes is the sum of the pools' peaks,
+  // an upper bound of the true peak.
   AllocatorStats stats() const override;
   void reset_peak_stats() override;
   bool is_caching() const override { return false; }

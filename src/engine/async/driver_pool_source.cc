@@ -84,7 +84,8 @@ void DriverPoolSource::free(DeviceAddress address, size_t) {
   if (!is_retried && deferred_error_.ok()) deferred_error_ = std::move(done);
 }
 
-// kUnsupported: the stream is capturing. kInvalidArgument: the stream has been destroyed.
+// Queues the free on `stream`. kUnsupported: the stream is capturing. kInvalidArgument: the stream
+// has been destroyed.
 Status DriverPoolSource::free_on(const FreeRequest& request, StreamId stream) {
   Status done = device_.free_async(request.address, stream);
   if (!done.ok()) return done;

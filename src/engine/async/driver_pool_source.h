@@ -26,12 +26,14 @@ class DriverPoolSource final : public SegmentSource {
   // Waits for all frees and trims the pool.
   ~DriverPoolSource() override;
 
-  // Sets the function that returns the maximum size of the pool; SIZE_MAX means no limit. It is
-  // called after each allocation. REQUIRES: called once, before the first allocation.
+  // Sets the function that returns the maximum size of the pool; SIZE_MAX means no limit. `allocate`
+  // calls the function after each allocation. REQUIRES: set_limit is called once, before the first
+  // allocation.
   void set_limit(std::function<size_t()> max_bytes) { max_bytes_ = std::move(max_bytes); }
 
-  // kOutOfMemory: the device is full, or the pool would exceed its maximum size. kInvalidArgument:
-  // the stream is capturing. kDeviceFault: the device failed, possibly in an earlier call.
+  // kOutOfMemory: the device has no memory left, or the pool would exceed its maximum size.
+  // kInvalidArgument: the stream is capturing. kDeviceFault: the device failed, possibly in an
+  // earlier call.
   Result<DeviceAddress> allocate(size_t bytes, StreamId stream) override;
   void free(DeviceAddress address, size_t bytes) override;
 
@@ -71,7 +73,7 @@ class DriverPoolSource final : public SegmentSource {
   mutable Mutex mutex_;
   std::unordered_map<uint64_t, StreamId> live_
       ASHLAR_GUARDED_BY(mutex_);  // streams of blocks, by address
-  // Number of frees on each stream since a wait last covered all of them.
+  // Number of frees on each stream since the last wait that covered all frees on that stream.
   std::map<StreamId, uint64_t> free_counts_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<FreeRequest> queued_frees_ ASHLAR_GUARDED_BY(mutex_);
   int capture_count_ ASHLAR_GUARDED_BY(mutex_) = 0;

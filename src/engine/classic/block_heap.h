@@ -69,7 +69,8 @@ class BlockHeap {
     complete_free(block);
   }
   // Merges `neighbour` into `into` and returns the neighbour's size. Returns 0 without effect if
-  // `neighbour` is null or in another state. REQUIRES: `into` is free or unmapped, and in no index.
+  // `neighbour` is null or its state differs from that of `into`. REQUIRES: `into` is free or
+  // unmapped, and in no index.
   size_t merge(ClassicBlock* into, ClassicBlock* neighbour);
 
   // Visits every block, in no particular order.

@@ -36,7 +36,7 @@ ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options, So
                   stats_, tracer_}),
       caching_(options.caching) {}
 
-// Expandable segments release their own memory.
+// Frees only plain segments: the destructor of an expandable segment releases the segment's memory.
 ClassicEngine::~ClassicEngine() {
   (void)device_.synchronize_device().ok();
   {
@@ -106,7 +106,7 @@ Result<ClassicBlock*> ClassicEngine::find_or_grow(AllocParams& params) {
 }
 
 // Allocates a segment that contains only this block and is released when the block is freed. If a
-// pass-through source is full, may take a cached block from an overflow pool instead.
+// pass-through source has no memory left, may take a cached block from an overflow pool instead.
 Result<ClassicBlock*> ClassicEngine::allocate_uncached(AllocParams& params) {
   const bool is_pass_through = pools_.is_pass_through(*params.pool);
   params.expandable = false;

@@ -11,7 +11,7 @@
 //   StatsRecorder, Tracer, MemoryLimit
 //
 // classic_engine.cc   allocate, grow, free
-// reclaim.cc          the reclaim ladder for a full device, trim, the out-of-memory report
+// reclaim.cc          the reclaim steps when memory runs out, trim, the out-of-memory report
 // forwarding.cc       operations that one component implements
 #pragma once
 
@@ -99,8 +99,8 @@ class ClassicEngine : public Engine {
   ReservedBytes reserved() const;
 
  private:
-  // Returns how many bytes a source that caches device memory holds in addition to `in_use_bytes`,
-  // which it handed out. May be called with the lock held.
+  // Returns the number of bytes that a caching source holds in addition to the `in_use_bytes` that
+  // it has handed out. May be called with the lock held.
   virtual size_t source_cached_bytes(size_t /*in_use_bytes*/) const { return 0; }
   // Returns the source's cached memory to the device. May wait. Called without the lock, in relaxed
   // capture mode.
@@ -146,8 +146,8 @@ class ClassicEngine : public Engine {
   void flush_returns() ASHLAR_REQUIRES(mutex_);
   void wait_for_returns() ASHLAR_REQUIRES(mutex_);
   Status trim_caching_source() ASHLAR_REQUIRES(mutex_);
-  // Notifies observers, and returns the error with the full report. Unless the limit rejected the
-  // request, which is counted already, also counts and traces the failure.
+  // Notifies observers, and returns the error with the full report. Also counts and traces the
+  // failure, except that of a rejected request (AllocParams::rejected), which `grow` has counted.
   Status report_oom(const AllocParams& params, const Status& why) ASHLAR_REQUIRES(mutex_);
   std::string oom_message(const AllocParams& params, const Status& why, size_t device_free_bytes)
       ASHLAR_REQUIRES(mutex_);

@@ -28,7 +28,7 @@ ExpandableSegment::ExpandableSegment(Device& device, const Options& options, Dev
       accessors_(accessors) {}
 
 ExpandableSegment::~ExpandableSegment() {
-  // Continue after an error: other runs may still be unmapped.
+  // Continues after an error, because the device may be able to unmap the other runs.
   (void)for_each_run([this](AddressRange run) {
     (void)device_.unmap(run).ok();
     return Status();
@@ -51,7 +51,7 @@ Result<size_t> ExpandableSegment::map(DeviceAddress begin, size_t bytes) {
   if (!leftover_ranges_.empty()) {
     Status left;
     release_leftovers(left);
-    if (!leftover_ranges_.empty()) return left;  // they may overlap the range to map
+    if (!leftover_ranges_.empty()) return left;  // some may overlap the range to map
   }
   const size_t first = granule_of(begin);
   const size_t count = (bytes + granule_bytes_ - 1) / granule_bytes_;

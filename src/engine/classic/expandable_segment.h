@@ -45,8 +45,8 @@ class ExpandableSegment {
   std::vector<ExtentId> extents_in(AddressRange granules) const;
 
   // Maps whole granules from `begin` until `bytes` are covered, and returns their size. On failure
-  // no granule counts as mapped; if even unmapping fails, later calls retry it. REQUIRES: `begin`
-  // is granule-aligned, and no granule in the range is mapped.
+  // no granule counts as mapped; granules that could not be unmapped again are unmapped by a later
+  // call. REQUIRES: `begin` is granule-aligned, and no granule in the range is mapped.
   Result<size_t> map(DeviceAddress begin, size_t bytes);
   // Unmaps whole granules and releases their memory. If the device fails to release it,
   // `deferred_error` receives the error, and a later call retries. REQUIRES: all granules are

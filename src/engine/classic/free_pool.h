@@ -31,9 +31,10 @@ class FreePool {
   PrivatePool* owner() const { return owner_; }  // null: the default pool
   UsageStats& usage() const { return usage_; }
 
-  // Removes and returns the best fit: the smallest block that is large enough, at the lowest
-  // address; among expandable blocks, rather one that can grow less. Null if there is none, or if
-  // SizePolicy::may_serve rejects it.
+  // Removes and returns the best fit: the smallest block that is large enough, and among equal
+  // sizes the one at the lowest address. Replaces a block of an expandable segment by the next
+  // larger block while that one, with the unmapped space after it, is smaller. Null if no block is
+  // large enough, or if SizePolicy::may_serve rejects the best fit.
   ClassicBlock* take_best_fit(const FitQuery& query, const SizePolicy& sizes);
 
   // Adds a free, mapped block, and stores search_count in it, from which its age is computed.

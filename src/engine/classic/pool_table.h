@@ -30,8 +30,8 @@ struct SourceConfig {
   bool caches = false;
 };
 
-// A pool other than the default one. Routes counts its users. Once freeable, the pool is destroyed
-// when it has no segment left and no allocation is in progress.
+// A pool other than the default one. Routes counts the pool's users. PoolTable::erase_empty
+// destroys the pool if it is freeable, has no segment left and serves no allocation in progress.
 struct PrivatePool {
   PrivatePool(PoolId pool_id, PoolOptions pool_options, UsageStats& usage)
       : id(pool_id),
@@ -59,7 +59,7 @@ class PoolTable {
   FreePool& pool_for(size_t block_bytes, StreamId stream);
   PrivatePool* find(PoolId pool) const;  // null if there is none
 
-  // The functions below work as in Routes.
+  // The next seven functions work like those of Routes.
   Status create(PoolId pool, PoolOptions options);
   Status retain(PoolId pool) { return routes_.retain(pool); }
   Status release(PoolId pool) { return routes_.release(pool); }

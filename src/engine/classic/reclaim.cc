@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements the reclaim ladder (the steps that an allocation tries when the device is full),
-// trimming, and the out-of-memory report.
+// Implements the reclaim steps that an allocation tries when memory runs out, trimming, and the
+// out-of-memory report.
 #include <algorithm>
 
 #include "base/text.h"
@@ -21,8 +21,8 @@ Result<ClassicBlock*> ClassicEngine::reclaim_and_retry(AllocParams& params, Stat
     if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
   }
   if (pending_.is_capturing({&device_, params.request.stream})) return why;
-  // PyTorch waits for all pending frees and releases the whole cache. Waiting alone often suffices,
-  // and then the cache survives.
+  // PyTorch waits for all pending frees and releases the whole cache. Otherwise waits and searches
+  // the cache again first, because then the cache need not be released.
   if (!options_.pytorch_compatible) {
     if (Status waited = wait_for_pending({}); !waited.ok()) return waited;
     if (ClassicBlock* block = take_cached(params)) return block;
@@ -30,9 +30,9 @@ Result<ClassicBlock*> ClassicEngine::reclaim_and_retry(AllocParams& params, Stat
   return release_all_and_retry(params);
 }
 
-// While the lock is released, other threads may free more blocks into the cache. Therefore repeats
-// until the device is full although no block was freed meanwhile. If the lock is held throughout,
-// as in PyTorch, the loop runs once.
+// Releases the whole cache and tries to grow. While the lock is released, other threads may free
+// more blocks into the cache; if any did and memory ran out again, repeats both steps. If the lock
+// is held throughout, as in PyTorch, the loop runs once.
 Result<ClassicBlock*> ClassicEngine::release_all_and_retry(AllocParams& params) {
   while (true) {
     const int64_t frees_before = stats_.stats().allocation.all.decreased;
@@ -44,7 +44,8 @@ Result<ClassicBlock*> ClassicEngine::release_all_and_retry(AllocParams& params) 
   }
 }
 
-// Takes a cached block from a retained pool with use_on_oom. Never grows that pool.
+// Serves a request of the default pool with a cached block of a retained pool with use_on_oom.
+// Never grows that pool.
 ClassicBlock* ClassicEngine::borrow_from_overflow_pools(const AllocParams& params) {
   if (params.pool->owner() != nullptr) return nullptr;
   for (PrivatePool* pool : pools_.private_pools()) {
@@ -133,7 +134,8 @@ void ClassicEngine::flush_returns() {
   }
 }
 
-// Memory that other threads are returning is not available to the device yet.
+// Waits until other threads have returned segments to their sources, because until then the memory
+// of these segments is not available to the device.
 void ClassicEngine::wait_for_returns() {
   if (!returns_.is_flushed_elsewhere()) return;
   Unlock unlocked(*this);
@@ -164,7 +166,8 @@ Status ClassicEngine::report_oom(const AllocParams& params, const Status& why) {
                          device_free_bytes};
   Unlock unlocked(*this);
   hooks_.notify_oom(notice, params.rejected);
-  // Other processes matter only if the device itself is full, not a limit or a custom source.
+  // Other processes are relevant only if the device itself lacks memory, and not if a limit or a
+  // custom source refused the request.
   if (device_free_bytes < params.segment_bytes) {
     message += describe_device_processes(device_, reserved_bytes);
   }

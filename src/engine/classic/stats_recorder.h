@@ -25,7 +25,8 @@ class StatsRecorder {
     return static_cast<size_t>(stats_.pools.at(PoolId{}).reserved_bytes.all.current);
   }
 
-  // Both create the entry if necessary. References stay valid until erase_pool.
+  // Both create the entry if necessary. The reference to a pool's entry stays valid until
+  // erase_pool is called for the pool.
   UsageStats& pool_usage(PoolId pool) { return stats_.pools[pool]; }
   UsageStats& stream_usage(StreamId stream) { return stats_.streams[stream]; }
   void erase_pool(PoolId pool) { stats_.pools.erase(pool); }

@@ -34,7 +34,7 @@ class Plugin {
 
   const std::string& name() const { return functions_.name; }
 
-  // All functions below return kDeviceFault if the plug-in throws.
+  // The functions below that call the plug-in return kDeviceFault if it throws.
 
   // kOutOfMemory: the plug-in returned null, even after `reset`.
   Result<DeviceAddress> allocate(size_t bytes, DeviceIndex device, StreamId stream) const;
