@@ -216,9 +216,9 @@ class Engine {
   virtual void add_tracker(TraceTracker tracker) = 0;
   virtual void add_oom_observer(std::function<void(const OomNotice&)> observer) = 0;
   virtual void add_rejection_observer(std::function<void(const OomNotice&)> observer) = 0;
-  // Adds a callback that returns whether it freed memory. The engine calls it after a cache miss
-  // or, if the source is not cached, when the source has no memory left. If it freed memory, the
-  // engine tries again.
+  // Adds a callback that returns whether it freed memory. The engine calls the callback after a
+  // cache miss or, if allocations pass through to a source, when the source has no memory left. If
+  // the callback freed memory, the engine tries again.
   virtual void add_free_memory_callback(std::function<bool()> callback) = 0;
   // Adds an observer. Before returning, reports to it all ranges that are already mapped.
   // kUnsupported: the engine does not report mappings.

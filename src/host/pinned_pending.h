@@ -101,8 +101,7 @@ class PinnedPending {
   Queues queues_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<PinnedBlock*> unrecorded_
       ASHLAR_GUARDED_BY(mutex_);                              // blocks with uses left to record
-  // Each element adds 1 to its block's event_count.
-  std::vector<Stranded> stranded_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<Stranded> stranded_ ASHLAR_GUARDED_BY(mutex_);  // each counts in event_count
   std::map<Device*, std::vector<EventId>> idle_events_ ASHLAR_GUARDED_BY(mutex_);  // for reuse
 };
 

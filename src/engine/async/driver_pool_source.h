@@ -26,9 +26,9 @@ class DriverPoolSource final : public SegmentSource {
   // Waits for all frees and trims the pool.
   ~DriverPoolSource() override;
 
-  // Sets the function that returns the maximum size of the pool; SIZE_MAX means no limit. `allocate`
-  // calls the function after each allocation. REQUIRES: set_limit is called once, before the first
-  // allocation.
+  // Sets the function that returns the maximum size of the pool; SIZE_MAX means no limit. The
+  // source calls the function after each allocation. REQUIRES: set_limit is called once, before the
+  // first allocation.
   void set_limit(std::function<size_t()> max_bytes) { max_bytes_ = std::move(max_bytes); }
 
   // kOutOfMemory: the device has no memory left, or the pool would exceed its maximum size.

@@ -23,7 +23,7 @@ struct ClassicBlock : Block, TreeNode {
   ClassicBlock* previous = nullptr;         // neighbours in the same segment, in address order
   ClassicBlock* next = nullptr;
   uint64_t free_since = 0;             // the pool's search_count when the block became free
-  uint64_t serial = 0;                 // number of the block's creation; 0 while the block is unused
+  uint64_t serial = 0;                 // number of the block's creation; 0 while unused
   UsageStats* stream_usage = nullptr;  // the stream's entry in the engine's statistics
   StackId segment_stack{};             // call stack that obtained the segment's memory
 

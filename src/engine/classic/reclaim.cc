@@ -21,8 +21,8 @@ Result<ClassicBlock*> ClassicEngine::reclaim_and_retry(AllocParams& params, Stat
     if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
   }
   if (pending_.is_capturing({&device_, params.request.stream})) return why;
-  // PyTorch waits for all pending frees and releases the whole cache. Otherwise waits and searches
-  // the cache again first, because then the cache need not be released.
+  // PyTorch waits for all pending frees and releases the whole cache. Without pytorch_compatible,
+  // first only waits, because the freed blocks often suffice; the cache is then kept.
   if (!options_.pytorch_compatible) {
     if (Status waited = wait_for_pending({}); !waited.ok()) return waited;
     if (ClassicBlock* block = take_cached(params)) return block;

@@ -10,9 +10,9 @@ size_t usable_granule_bytes(const DeviceProperties& properties) {
   return properties.has_virtual_memory && properties.can_alias ? properties.granularity_bytes : 0;
 }
 
-// In replays of the recorded runs, all values from 0.02 to 0.1 reserve the same amount of memory,
-// and a higher value needs fewer plans (docs/internals/experiments/paged_engine.md). `lean` uses
-// the lowest value of that range.
+// Returns PagedConfig::max_waste. In replays of the recorded runs, all values from 0.02 to 0.1
+// reserve the same amount of memory, and a higher value needs fewer plans
+// (docs/internals/experiments/paged_engine.md). `lean` uses the lowest value of that range.
 double max_waste_of(PagedPolicy policy) {
   switch (policy) {
     case PagedPolicy::kFast: return 0.5;

@@ -20,7 +20,8 @@ struct PagedConfig {
   const AllocatorOptions options;
   const DeviceIndex index;
   const size_t capacity_bytes;
-  // 0: the device cannot map one extent at several addresses, so all pools are plain.
+  // The unit of the sizes of extents. 0 if the device cannot map one extent at several addresses;
+  // all pools are then plain.
   const size_t granule_bytes;
   const ExtentSizing sizing;
   // The fraction of a request's size that a free range may strand before the planner searches other

@@ -103,7 +103,7 @@ PagedBlock* ExtentMover::take_range(View& view, PagedBlock* from, AddressRange r
     } else {
       arena.erase_free(block);
     }
-    // Split first and free the remainders afterwards, since freeing merges.
+    // Frees the remainders only after both splits, because add_free may merge and remove blocks.
     PagedBlock* wanted = cut_begin > block_begin ? arena.split(block, cut_begin) : block;
     PagedBlock* rest = cut_end < block_end ? arena.split(wanted, cut_end) : nullptr;
     wanted->state = BlockState::kPending;

@@ -5,8 +5,8 @@
 // turns the slot's addresses into a detached block.
 //
 // The origin of an extent is its first mapping. An extent that is attached to another view is
-// displaced if it could return there (View::is_displaced). Except with the `lean` policy, it
-// returns to its origin some time after it has become free. Memory that was mapped contiguously
+// displaced if it could return to its origin (View::is_displaced). Except with the `lean` policy, a
+// displaced extent returns to its origin some time after it has become free. Memory that was mapped contiguously
 // thus becomes contiguous again and serves large blocks without stitching, and a program that
 // repeats its requests gets the same addresses.
 //
@@ -30,8 +30,8 @@ namespace ashlar::paged {
 class ExtentMover {
  public:
   ExtentMover(PagedPolicy policy, RequestTracer& tracer)
-      // The `lean` policy stitches at any cost and reserves less memory if extents stay where they
-      // were last used.
+      // False for the `lean` policy, which stitches at any cost: less memory is then reserved if
+      // extents stay where they were last used.
       : returns_displaced_(policy != PagedPolicy::kLean), tracer_(tracer) {}
 
   void attach(Extent& extent, View& view, size_t slot) ASHLAR_REQUIRES(engine_lock);
@@ -39,8 +39,8 @@ class ExtentMover {
   // Splits an attached idle extent off the free block that contains it, and detaches it. REQUIRES:
   // `find_idle` has found it since the arenas were locked.
   void detach_idle(Extent& extent) ASHLAR_REQUIRES(engine_lock);
-  // Gives a view without blocks in use to `arena`, which may own it already. All of its extents are
-  // detached, so that a new stream uses none of them before the old stream's work is ordered.
+  // Gives a view without blocks in use to `arena`, which may own it already. Detaches all extents
+  // of the view, so that the new stream uses each of them only after waiting for the old stream.
   void move_view(View& view, Arena& arena) ASHLAR_REQUIRES(engine_lock);
   // Takes the blocks of a range, which must be free or detached, as one block in state kPending,
   // and attaches the extents of detached blocks. `from` contains the beginning of the range. A

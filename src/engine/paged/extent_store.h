@@ -52,8 +52,8 @@ class ExtentStore {
   }
   size_t limit_bytes() const ASHLAR_REQUIRES(engine_lock);
   bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(engine_lock);
-  // Stores `more_bytes` in the request. kOutOfMemory: they would exceed the limit. If
-  // reject_before_device_oom is set, also sets `request.is_rejected`.
+  // Stores `more_bytes` in request.device_bytes. kOutOfMemory: that much more memory would exceed
+  // the limit; if reject_before_device_oom is set, `request.is_rejected` is then set as well.
   Status check_limit(SlowRequest& request, size_t more_bytes) const ASHLAR_REQUIRES(engine_lock);
 
   // Creates extents of these sizes in the request's pool. On failure releases those that it

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fast path of allocate and free, which serves nearly every request. Both require that there
-// are no trackers and that the arena's lock is biased to this thread, because no other thread has
-// used the arena recently. An allocation also requires the default pool, and a recently freed block
-// of about the requested size.
+// The fast path of allocate and free, which serves nearly every request. Both operations require
+// that there are no trackers and that the arena's lock is biased to the calling thread, which is so
+// if no other thread has used the arena recently. An allocation also requires the default pool, and
+// a recently freed block of about the requested size.
 //
-// It makes no function call, except to record history or to redistribute peak headroom, so that no
-// registers need to be saved. It takes the arena's lock only if the lock is biased to this thread,
-// which costs two plain stores. The slower paths of PagedEngine serve all other requests.
+// The fast path makes no function call, except to record history or to redistribute peak headroom,
+// so that no registers need to be saved. To take a lock that is biased to the calling thread costs
+// two plain stores. The slower paths of PagedEngine serve all other requests.
 //
 // Thread safe. `set_enabled` is called under the engine's lock.
 #pragma once
@@ -47,8 +47,8 @@ class ArenaCache {
   std::array<std::atomic<Arena*>, size_t{1} << kBits> entries_{};
 };
 
-// Whether the block can be freed without further work: no other stream uses it, it is not pinned,
-// and it is cached. REQUIRES: the lock of its arena.
+// Whether the block can be freed without further work: it is allocated, no other stream uses it,
+// and it is neither pinned nor uncached. REQUIRES: the lock of its arena.
 inline bool can_free_immediately(const PagedBlock& block) {
   return block.is_allocated() && block.uses.empty() && block.pin_count == 0 && !block.is_uncached;
 }

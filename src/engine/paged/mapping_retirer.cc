@@ -77,7 +77,7 @@ void find_views_without_active_blocks(const PagedPool& pool, std::vector<View*>&
 }  // namespace
 
 void MappingRetirer::enforce_bounds() {
-  // While a stream captures, streams cannot be queried.
+  // Does nothing while a stream captures, because then streams cannot be queried.
   if (streams_.capture_count() != 0) return;
   unmap_retired();
   const MappingUsage max = bounds();
@@ -158,9 +158,9 @@ bool MappingRetirer::vacate(View& view) {
   return true;
 }
 
-// Retires in the given order until the target is met. An event on the stream that last used an
-// extent is ordered after all work on the extent, through any view, because lenders are ordered
-// before borrowers.
+// Retires in the given order until the target is met. For each extent, an event on the stream that
+// last used it suffices: the event is ordered after all work on the extent, through any view,
+// because lenders are ordered before borrowers.
 void MappingRetirer::retire(const std::vector<UnusedMappings>& unused, const MappingUsage& target) {
   Events events;
   std::map<PagedPool*, Retirement> retirements;
@@ -224,10 +224,12 @@ void MappingRetirer::unmap_retired() {
   }
   for (const auto& [id, pool] : pools_.all()) {
     if (pool->is_changing || pool->is_paused) continue;
-    // One at a time: releasing a view removes its mappings from all retirements.
+    // Takes one element at a time, because unmapping may release a view, which removes elements
+    // from all retirements.
     for (size_t i = 0; i < pool->retirements.size();) {
       Retirement& retirement = pool->retirements[i];
-      // Announcements that other threads made meanwhile may not have reached observers yet.
+      // Skips announcements that other threads made meanwhile, because they may not have reached
+      // observers yet.
       if (retirement.announcement == 0 || retirement.announcement > last) {
         ++i;
         continue;

@@ -44,7 +44,7 @@ Result<Block*> MissHandler::allocate(const AllocationRequest& request) {
   const bool is_capturing = deps_.streams.is_capturing(stream);
   if (is_capturing) slow.pool->has_recorded_addresses = true;
 
-  // The pool must not be destroyed while the lock is released.
+  // The count keeps the pool from being destroyed while the lock is released.
   ++slow.pool->in_flight_count;
   // During a capture, uses cached memory even if caching is off: a graph needs its memory at every
   // launch, so a free must not return it to the device.
@@ -160,7 +160,8 @@ Result<Block*> MissHandler::retry_with_destroyed_streams(SlowRequest& request,
   return grown;
 }
 
-// Takes a cached block from a retained pool with `use_on_oom`. Never grows that pool.
+// Serves a request of the default pool with a cached block of a retained pool with `use_on_oom`.
+// Never grows that pool.
 Block* MissHandler::borrow_from_overflow_pools(const SlowRequest& request) {
   if (!request.pool->id.is_default()) return nullptr;
   for (const auto& [id, pool] : deps_.pools.all()) {
@@ -210,7 +211,7 @@ Status MissHandler::report_oom(const SlowRequest& request) {
   const OomNotice notice{config_.index, request.device_bytes, limit_bytes, device_free_bytes};
   EngineUnlock unlocked(deps_.mutex);
   deps_.tracer.hooks().notify_oom(notice, request.is_rejected);
-  // Names other processes only if the device was full, not if the limit refused the request.
+  // Names other processes only if the device lacked memory, not if the limit refused the request.
   if (device_free_bytes < request.device_bytes) {
     message += describe_device_processes(config_.device, usage.reserved_bytes);
   }

@@ -39,13 +39,14 @@ class PeakTracker {
   // Returns the arena of the stream, and creates it on first use.
   Arena& arena_of(PagedPool& pool, StreamId stream, BlockTable& addresses)
       ASHLAR_REQUIRES(engine_lock) ASHLAR_EXCLUDES(mutex_);
-  // Call when the pool is being destroyed. The counts of its arenas stay in the sums of the engine
-  // and of the streams.
+  // Removes the arenas of a pool that is being destroyed. Their counts stay in the sums of the
+  // engine and of the streams.
   void remove_arenas(const PagedPool& pool) ASHLAR_REQUIRES(engine_lock) ASHLAR_EXCLUDES(mutex_);
 
   // Counts memory that was obtained from the device (positive) or returned to it (negative).
   void count_reserved(const Arena& arena, bool is_small, int64_t bytes) ASHLAR_EXCLUDES(mutex_);
-  // Counts the extent's memory for arena `to` instead of the extent's arena. It stays reserved.
+  // Counts the extent's memory for arena `to` instead of the extent's arena. The total of reserved
+  // memory does not change.
   void move_reserved(const Extent& extent, const Arena& to, bool is_small) ASHLAR_EXCLUDES(mutex_);
   // Adds `more`, which may be negative, to the number of plain segments.
   void count_segments(bool is_small, int64_t more) ASHLAR_EXCLUDES(mutex_);
@@ -107,8 +108,8 @@ class PeakTracker {
   int64_t highest_allocated_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
   // Counters of the arenas of destroyed pools, by stream and `is_small`.
   std::map<StreamId, std::array<Counters, 2>> removed_arena_counters_ ASHLAR_GUARDED_BY(mutex_);
-  // Shares of the sums of pools and streams, keyed by the sum. Only valid in `divide_headroom`; a
-  // member to reuse its memory.
+  // Shares of the sums of pools and streams, keyed by the sum. Only valid in `divide_headroom`. A
+  // member, so that later calls reuse the memory of the table.
   std::unordered_map<const UsageStats*, HeadroomShares> usage_shares_ ASHLAR_GUARDED_BY(mutex_);
 };
 

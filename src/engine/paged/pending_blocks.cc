@@ -10,8 +10,9 @@ namespace ashlar::paged {
 namespace {
 
 // From the third empty poll on, the interval doubles, up to 2^8 / 8 = 32 hits. A mixture-of-experts
-// run then makes 365,000 queries instead of 1,300,000 and reserves the same amount of memory; with
-// 16 or 64 hits, the recorded runs do too (docs/internals/experiments/paged_engine.md).
+// run then makes 365,000 queries instead of 1,300,000 and reserves the same amount of memory. The
+// recorded runs reserve the same amount with a maximum of 16, 32 or 64 hits
+// (docs/internals/experiments/paged_engine.md).
 constexpr int kMaxEmptyPolls = 8;
 
 }  // namespace

@@ -163,8 +163,9 @@ Status PoolPauser::wait_for_users(const Pools& pools) {
     if (!waited.ok() && !waited.is(StatusKind::kInvalidArgument)) return waited;
     is_any_destroyed = is_any_destroyed || !waited.ok();
   }
-  // A destroyed stream can only be waited for by synchronizing its whole device, which would
-  // invalidate a capture. None is announced while the lock is held (capture_began).
+  // If a stream has been destroyed, waits again with the lock held. This synchronizes the whole
+  // device of that stream, which would invalidate a capture; while the lock is held, no new capture
+  // can be announced (capture_began).
   for (size_t i = 0; is_any_destroyed && i < uses.size(); ++i) {
     if (Status waited = streams_.frees().wait_for_stream(uses[i]); !waited.ok()) return waited;
   }

@@ -78,7 +78,8 @@ class PoolPauser {
   PendingBlocks& pending_;
   StreamMonitor& streams_;
   RequestTracer& tracer_;
-  std::thread::id active_thread_ ASHLAR_GUARDED_BY(engine_lock);  // runs a transition, if any
+  // The thread that runs a transition; the default id if none does.
+  std::thread::id active_thread_ ASHLAR_GUARDED_BY(engine_lock);
 };
 
 }  // namespace ashlar::paged

@@ -4,7 +4,7 @@
 // source or are never split, by all pools of a device that cannot map one extent at several
 // addresses, and while caching is off. A segment is a plain View without slots.
 //
-// All functions but destroy_returned need the engine's lock. They release it to call a source or to
+// All functions but destroy_returned need the engine's lock. Some release it to call a source or to
 // allocate from the device.
 #pragma once
 

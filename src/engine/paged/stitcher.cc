@@ -16,23 +16,24 @@ namespace {
 // Measurements behind the constants: docs/internals/experiments/paged_engine.md.
 
 // The number of wasteful ranges that an arena accepts before the next plan. With anything from 0 to
-// 1,000, ten recorded runs reserved 1.026 to 1.029 times their peak of live bytes, without a trend;
-// with 0, a training run with random sequence lengths made 21,000 plans instead of 2,200.
+// 1,000, ten recorded runs reserved 1.026 to 1.029 times their peak of live bytes, without a trend.
+// A training run with random sequence lengths made 21,000 plans with 0 and 2,200 with 16.
 constexpr int64_t kWastefulFits = 16;
-// The number that it accepts while the budget is used up. With 16, llm_generate_long reserved 0.26
-// % more (section "Ablation").
+// The number of wasteful ranges that an arena accepts while the budget is used up. With 16 instead
+// of 1,024, llm_generate_long reserved 0.26 % more memory (section "Ablation").
 constexpr int64_t kWastefulFitsOverBudget = 1024;
 
-// A merged block has to be split again for the next request of its size. Without a charge for
-// merging, and with eight instead of two packed slots per visit (kPackedPerVisit), churn with 100
-// live blocks took 170 to 230 ns per step instead of 110 ns.
+// The visits charged for each merged block, because a block has to be split again for the next
+// request of the merged block's size. Without this charge, and with eight instead of two packed
+// slots per visit (kPackedPerVisit), churn with 100 live blocks took 170 to 230 ns per step instead
+// of 110 ns.
 constexpr int64_t kVisitsPerMerge = 12;
 
-// Ratios of held memory to peak live memory. Above the first, saving is urgent: with 1.25 instead
-// of 1.04, a program that exceeds its budget reserved a quarter more memory. Above the second, the
-// cost of saving is ignored; no recorded run comes near it. With 1.25 or 2 instead of 1.5, and with
-// 1.5 or 3 instead of 2, the recorded runs reserve the same amount (section "Sensitivity of
-// constants").
+// Ratios of held memory to peak live memory. Above urgent_ratio, saving is urgent: with 1.25
+// instead of 1.04, a program that exceeds its budget reserved a quarter more memory. Above
+// kUnlimitedRatio, the cost of saving is ignored; no recorded run comes near that ratio. With 1.25
+// or 2 instead of 1.5, and with 1.5 or 3 instead of 2, the recorded runs reserve the same amount of
+// memory (section "Sensitivity of constants").
 double urgent_ratio(PagedPolicy policy) { return policy == PagedPolicy::kFast ? 1.5 : 1.04; }
 constexpr double kUnlimitedRatio = 2;
 
@@ -66,7 +67,7 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
   Arena& arena = *request.arena;
   arena.mark_stream_alive();
   std::set<const Arena*> lenders = find_lenders(request);
-  // Computed before the arenas are locked, because it takes PeakTracker's lock.
+  // Called before the arenas are locked, because PeakTracker's lock must be taken before theirs.
   request.is_over_budget = !can_afford_to_stitch(request);
   Plan plan;
   Placement placement;
@@ -76,7 +77,8 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
     mover_.return_displaced(arena);
     SubArena& sub = arena.sub_arena(request.is_small);
     if (request.is_over_budget) sub.wasteful_fits_left = kWastefulFitsOverBudget;
-    // Search again: a block may have become free since, after a wait or by another thread.
+    // Searches again, because a wait or another thread may have freed a block since the last
+    // search.
     if (PagedBlock* block = arena.take(request.bytes, config_.max_waste); block != nullptr) {
       Arena::mark_allocated(sub, block, request.request.bytes, request.request.stack);
       tracer_.trace_alloc(*block);
@@ -224,8 +226,8 @@ Status Stitcher::order_after(const std::set<Arena*>& lenders, const Arena& borro
       if (lender->quiescent_use_count) continue;  // it was quiescent when the memory was taken
       return Status::out_of_memory("the idle memory belongs to a destroyed stream");
     }
-    // If the lender has begun to capture, the borrower must not wait for its event: that would make
-    // the borrower join the capture.
+    // If the lender has begun to capture, the borrower must not wait for the lender's event: such a
+    // wait would make the borrower join the capture.
     if (ordered.ok() && streams_.is_capturing(lender->stream)) {
       return Status::out_of_memory("the idle memory belongs to a stream that began to capture");
     }

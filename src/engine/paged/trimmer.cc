@@ -94,8 +94,8 @@ void Trimmer::query_progress(Arena& arena, Progress& progress) {
 }
 
 // Detaches idle extents. If the trim must not wait, takes first those that no queued work uses.
-// Only a miss could use a detached extent, and none runs while the engine is locked. REQUIRES: the
-// locks of the pool's arenas.
+// Detached extents stay unused while the engine is locked, because only a miss could use them.
+// REQUIRES: the locks of the pool's arenas.
 std::vector<Extent*> Trimmer::take_idle(PagedPool& pool, size_t wanted_bytes, TrimWait wait,
                                         const Progress& progress) {
   if (pool.options.never_remap && pool.has_active_block()) return {};
@@ -141,7 +141,8 @@ std::vector<Extent*> Trimmer::detach_cheapest(std::vector<Extent*>& extents, siz
 // Removes from `taken` the extents that may still be in use, and records a marker on their streams:
 // a busy stream may never be idle, but it passes its markers.
 void Trimmer::set_aside_busy(std::vector<Extent*>& taken, Progress& progress) {
-  // Queried again, since work may have been queued before the arenas were locked.
+  // Queries the idle streams again, since work may have been queued on them between query_progress
+  // and the locking of the arenas.
   std::erase_if(progress.idle, [&](const Arena* arena) ASHLAR_REQUIRES(engine_lock) {
     return !streams_.is_idle(arena->stream);
   });

@@ -47,7 +47,8 @@ class ViewTable {
   MappingUsage unretired() const ASHLAR_REQUIRES(engine_lock) {
     return {usage_.mappings - retired_.mappings, usage_.address_bytes - retired_.address_bytes};
   }
-  // Above this bound, views are retired, and new views get no addresses to grow into.
+  // Returns a bound on the reserved addresses of views. Above this bound, views are retired, and
+  // new views get no addresses to grow into.
   size_t max_address_bytes() const;
 
   // Reserves addresses for a view of at least `bytes`, with addresses to grow into if there are
@@ -95,7 +96,7 @@ class ViewTable {
   }
   bool is_accessor(DeviceIndex device) const ASHLAR_REQUIRES(engine_lock);
 
-  // Returns whether map_at_end has mapped anything since the last call.
+  // Returns whether map_at_end has mapped anything since the last call of take_has_mapped.
   bool take_has_mapped() ASHLAR_REQUIRES(engine_lock) { return std::exchange(has_mapped_, false); }
 
  private:

@@ -145,8 +145,8 @@ class Arena {
   std::vector<View*> return_queue;
   UsageStats* pool_usage = nullptr;    // PeakTracker's sums over the arenas of the pool
   UsageStats* stream_usage = nullptr;  // PeakTracker's sums over the arenas of the stream
-  // The engine's lock guards this field and those below. No event can be recorded on a destroyed
-  // stream.
+  // Whether the stream has been destroyed, so that no event can be recorded on it. The engine's
+  // lock guards this field and the public fields below.
   bool is_stream_destroyed = false;
   // Set while MissHandler::retry_with_destroyed_streams runs: `use_count` before it synchronized
   // the device. If the count has changed since, the stream's id may have been reused, and new work

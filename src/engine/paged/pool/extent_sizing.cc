@@ -13,10 +13,10 @@ namespace {
 
 // Bounds on the number of extents that all memory is divided into. With the bounds of `balanced`,
 // the recorded runs reserve 1.023 times their peak of live bytes and spend 1.0 % of their time in
-// the driver. A fixed number of 160 extents gives 1.027 times and 0.8 %; 256 extents give 1.024
-// times and 1.0 %. Twice as many extents save `fast` 0.3 % and `lean` 0.1 % of memory, for 25 % and
-// 31 % more driver time; half as many cost 0.7 % and 0.3 % more memory
-// (docs/internals/experiments/paged_engine.md).
+// the driver. With 160 as both bounds they reserve 1.027 times their peak and spend 0.8 %, with 256
+// as both bounds 1.024 times and 1.0 %. With twice as many extents, `fast` reserves 0.3 % less
+// memory for 25 % more driver time, and `lean` 0.1 % less for 31 % more. With half as many, `fast`
+// reserves 0.7 % more memory and `lean` 0.3 % more (docs/internals/experiments/paged_engine.md).
 struct ExtentCountBounds {
   size_t min = 0;
   size_t max = 0;
@@ -35,13 +35,14 @@ ExtentCountBounds extent_count_bounds(PagedPolicy policy) {
 // Measured together with the bounds of `balanced`.
 constexpr size_t kExtentsPerBlock = 8;
 
-// With 32 MiB, the recorded runs reserve the same amount of memory for 2 % more driver time; with
-// 128 MiB, they reserve 0.06 % more.
+// The target size of an extent for large blocks is at most this. With 32 MiB, the recorded runs
+// reserve the same amount of memory for 2 % more driver time; with 128 MiB, they reserve 0.06 %
+// more memory.
 constexpr size_t kMaxExtentBytes = 64 * kMiB;
 
 // The maximum overshoot is a quarter of the request or 4 MiB, whichever is larger. Without
-// overshoot the recorded runs reserve 1.2 % more; halving or doubling either bound changes their
-// mean by at most 0.01 %.
+// overshoot the recorded runs reserve 1.2 % more memory; halving or doubling either bound changes
+// the mean of their reserved memory by at most 0.01 %.
 constexpr size_t kOvershootDivisor = 4;
 constexpr size_t kMinOvershootBytes = 4 * kMiB;
 

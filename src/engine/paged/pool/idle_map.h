@@ -3,8 +3,8 @@
 // Records which extents of a pool are idle, that is, used by no block. Packed like PackedSlot,
 // because plans scan it. Indexed by `Extent::number`.
 //
-// Invariant: attached_view_id(extent) == extent.attached_view->id, or 0 if it is detached. The idle
-// state is valid from `find_idle` until the arenas of the pool are unlocked.
+// Invariant: attached_ids_[extent.number()] == extent.attached_view->id, or 0 if the extent is
+// detached. The idle state is valid from `find_idle` until the arenas of the pool are unlocked.
 //
 // Not thread safe: guarded by the engine's lock.
 #pragma once

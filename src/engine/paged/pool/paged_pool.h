@@ -42,7 +42,9 @@ struct PagedPool {
 
   const PoolId id;
   const PoolOptions options;
-  const bool is_plain;       // uses whole segments: has a source or no_split, or cannot map memory
+  // Whether the pool uses whole segments, because it has a source or no_split, or because the
+  // device cannot map one extent at several addresses.
+  const bool is_plain;
   bool is_paused = false;    // may lack some or all of its memory; allocations fail
   bool is_changing = false;  // being paused or resumed; the lock may be released meanwhile
   bool has_recorded_addresses = false;  // a graph or a checkpoint refers to its addresses

@@ -27,7 +27,7 @@ constexpr int64_t kEnoughVisits = 200;
 constexpr int64_t kVisitsPerPlace = 4;
 
 // Exchange rate between driver time and memory: one millisecond for one MiB. Halving or doubling it
-// changes no recorded run; with 0, they reserve 0.1 % more
+// changes no recorded run; with 0, the recorded runs reserve 0.1 % more memory
 // (docs/internals/experiments/paged_engine.md).
 constexpr double kByteCostPerDriverUs = double(kMiB) / 1000;
 
@@ -193,7 +193,7 @@ Plan Planner::plan_growth(const PlanRequest& request) {
   const std::vector<Extent*> idle = reusable_extents(request);
   std::vector<size_t> reach = {0};  // bytes of the largest extent, of the two largest, ...
   for (const Extent* extent : idle) reach.push_back(reach.back() + extent->bytes);
-  // A lower bound on the cost of mapping that many bytes.
+  // Returns a lower bound on the cost of a plan that has to map `missing` more bytes.
   const auto min_cost = [&](size_t missing) {
     if (missing > reach.back()) return static_cast<double>(missing - reach.back());
     const auto enough = std::lower_bound(reach.begin(), reach.end(), missing);

@@ -31,7 +31,8 @@ class SizeClasses {
   static constexpr size_t kExactBytes = kMinBlockBytes << kExactBits;
   static constexpr size_t kCount = (2 + kMaxShift) * kSizesPerPowerOfTwo;
 
-  // Returns 0 for a request of 0 bytes and for one that would overflow.
+  // Returns the block size for a request; 0 for a request of 0 bytes and for one whose block size
+  // would overflow.
   static size_t block_bytes(size_t requested_bytes) {
     const size_t last = last_unit(requested_bytes);
     const size_t shift = last < kSmallUnits ? shift_of(last) : 0;

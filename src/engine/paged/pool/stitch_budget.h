@@ -59,16 +59,17 @@ class StitchBudget {
   static constexpr int64_t kNever = INT64_MIN;
   // Factors by which the accounts accrue faster, indexed by urgency. Without them and three other
   // mechanisms, two trainings on an H200 reserve 8 to 12 % more (section "Ablation"). Halving or
-  // doubling the factors changes one recorded run, by 0.5 %.
+  // doubling the factors changes the reserved memory of one recorded run, by 0.5 %.
   static constexpr std::array<double, 2> kDriverFactors = {1, 4};
   static constexpr std::array<double, 2> kPlanningFactors = {1, 2};
   // 1 % of the time for the driver and 0.75 % for planning. The recorded runs reserve the same
-  // amount of memory with 0.75 % as with 1.5 %, since they exhaust neither. A visit is one block or
-  // slot that a plan reads, about 5 ns. Visits are counted instead of timed so that replays are
-  // reproducible.
+  // amount of memory with 0.75 % as with 1.5 %, since they exhaust neither. A visit is the unit of
+  // planning cost (idle_map.h) and takes about 5 ns. Visits are counted instead of timed so that
+  // replays are reproducible.
   static constexpr double kDriverUsPerNs = 0.01 / 1000;
-  // With initial balances of 50 ms of driver time and 100 ms of planning (kInitialVisits), a loop
-  // of allocations spent both within half a second, at 5 us per allocation.
+  // The initial balances (this one and kInitialVisits) are 5 ms each. With 50 ms of driver time and
+  // 100 ms of planning time, a loop of allocations spent both within half a second, at 5 us per
+  // allocation.
   static constexpr double kInitialDriverUs = 5'000;
   // Maximum balance. Halving or doubling this bound or kMaxVisits changes no recorded run.
   static constexpr double kMaxDriverUs = 1'000'000;
@@ -88,7 +89,8 @@ class StitchBudget {
   static constexpr double kMinBurstVisits = -2 * kMaxBurstVisits;
   static constexpr double kInitialVisits = 5 * kVisitsPerMs;
   static constexpr double kMaxVisits = 100 * kVisitsPerMs;
-  // Accrues in 4.3 s. Halving or doubling it changes no recorded run.
+  // The maximum planning debt, which is paid off in 4.3 s. Halving or doubling it changes no
+  // recorded run.
   static constexpr double kMaxDebtVisits = 32 * kVisitsPerMs;
   // Requests from this fraction of the held memory on are exempt from the burst limit; without the
   // exemption, a step with many plans reserved a tenth to a third more memory. Greater than the

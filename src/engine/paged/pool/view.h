@@ -149,7 +149,7 @@ struct alignas(64) View {
   AddressRange reserved{};          // the view's addresses; if plain, the whole allocation
   size_t mapped_bytes = 0;          // how many bytes of `reserved`, from its begin, blocks tile
   std::vector<PackedSlot> packed;
-  std::vector<uint32_t> slot_of_unit;     // the slot in which each unit of addresses begins
+  std::vector<uint32_t> slot_of_unit;     // for each unit of addresses: the slot where it begins
   uint32_t id = 0;                        // unique in its pool; never reused
   uint32_t attached_count = 0;            // slots whose extent is attached here
   IdleCount idle{};                       // attached slots that the last scan found idle
