@@ -14,7 +14,8 @@ namespace ashlar {
 // Returns sentences to append to a message, each with a leading space: the memory that this process
 // uses, if it exceeds `reserved_bytes`, and the memory that other processes use, largest first.
 // Names at most four other processes and adds up the remaining ones. Empty if the device does not
-// list processes, or does not list this process under its own pid, as in some containers. Takes up to a millisecond; call it with no lock held.
+// list processes, or does not list this process under its own pid, as in some containers. Takes up
+// to a millisecond; call it with no lock held.
 std::string describe_device_processes(Device& device, size_t reserved_bytes);
 
 }  // namespace ashlar

@@ -60,7 +60,8 @@ struct BlockMemory {
 // The state of an engine at one point in its history, expressed in the Snapshot* types.
 struct EngineSnapshot {
   std::vector<SnapshotSegment> segments{};  // in address order
-  // Empty for engines without views. Mapping times are in ticks; see History::convert_times.
+  // Views and extents; none for engines without views. The times of the extents' mappings are in
+  // ticks; see History::convert_times.
   std::vector<SnapshotView> views{};
   std::vector<SnapshotExtent> extents{};
   History::Position position{};  // entries recorded after it are not part of the snapshot
@@ -161,7 +162,7 @@ class Engine {
   virtual void set_stream_class(StreamId stream, std::string name) = 0;
   virtual std::string stream_class(StreamId stream) const = 0;
   // Sets the share of the device's capacity that the expandable segments of a class reserve if the
-  // options set a size neither for the class nor for all streams.
+  // options set a size neither for the class nor for all streams. The paged engine ignores it.
   virtual void set_default_class_fraction(const std::string& name, double capacity_fraction) = 0;
 
   // Pools. The functions that take a pool return kInvalidArgument if it does not exist or is in the

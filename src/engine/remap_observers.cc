@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One thread delivers at a time. An observer that calls the engine may deliver recursively: the
-// nested call delivers all remaining notices, to each observer in queue order.
+// Queues and delivers notices. One thread delivers at a time. If an observer calls the engine, the
+// same thread may deliver recursively: the nested call delivers all remaining notices, to each
+// observer in queue order.
 #include "engine/remap_observers.h"
 
 namespace ashlar {

@@ -33,8 +33,8 @@ class SizePolicy {
   // The size from which on blocks count as oversize: they serve only oversize requests and, unless
   // expandable segments are on, are not split for them. SIZE_MAX means no limit.
   size_t max_split_bytes() const { return max_split_bytes_; }
-  // Whether the limits for oversize blocks permit a free block to serve a request for
-  // `block_bytes`.
+  // Whether the limits for oversize blocks permit a free block of `free_bytes` to serve a request
+  // for a block of `block_bytes`.
   bool may_serve(size_t free_bytes, size_t block_bytes) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocates, registers and releases pinned memory. Several threads touch the pages of large
+// Allocates, registers and releases pinned memory. Several threads may touch the pages of large
 // allocations.
 #include "host/pinned_source.h"
 

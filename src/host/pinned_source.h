@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Obtains pinned memory: first from the reserve segment, then, as the options select, from
-// Device::allocate_host or from the host heap. Heap pages are touched by several threads and then
-// registered, which is much faster than Device::allocate_host for large sizes. Caches nothing.
-// Thread safe.
+// Device::allocate_host or from the host heap. Heap pages are touched by up to
+// register_thread_count threads and then registered, which is much faster than
+// Device::allocate_host for large sizes. Caches nothing. Thread safe.
 #pragma once
 
 #include <optional>

@@ -14,7 +14,8 @@ class Tracer {
   // `hooks` outlives the tracer.
   explicit Tracer(Hooks& hooks) : hooks_(hooks) {}
 
-  // The stack of the call that holds the lock, if known. Entries are recorded with this stack.
+  // The stack of the call that holds the lock, if known. Entries are recorded with this stack or,
+  // if it is unknown, with the stack that allocated the block or its segment.
   void set_caller_stack(StackId stack) { caller_stack_ = stack; }
   StackId caller_stack() const { return caller_stack_; }
 

@@ -6,9 +6,9 @@
 //
 // The origin of an extent is its first mapping. An extent that is attached to another view is
 // displaced if it could return to its origin (View::is_displaced). Except with the `lean` policy, a
-// displaced extent returns to its origin some time after it has become free. Memory that was mapped contiguously
-// thus becomes contiguous again and serves large blocks without stitching, and a program that
-// repeats its requests gets the same addresses.
+// displaced extent returns to its origin some time after it has become free. Memory that was mapped
+// contiguously thus becomes contiguous again and serves large blocks without stitching, and a
+// program that repeats its requests gets the same addresses.
 //
 // Invariants kept for every view:
 //   attached_count  == number of slots whose extent is attached there

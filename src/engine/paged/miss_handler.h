@@ -5,9 +5,9 @@
 //   1. poll pending frees, and search the arena again
 //   2. call the user's free-memory callbacks
 //   3. grow: stitch idle and new memory (`Stitcher`), or obtain a segment (`SegmentStore`)
-//   4. out of memory: borrow from overflow pools; or, growing again after each step, wait for
-//      pending frees, unmap unused mappings if the device lacks mappings, use the memory of
-//      destroyed streams, trim all pools. During a capture, only borrow.
+//   4. out of memory: borrow from overflow pools. Otherwise, except during a capture, take these
+//      steps and grow again after each: wait for pending frees, unmap unused mappings if the device
+//      lacks mappings, use the memory of destroyed streams, trim all pools.
 //   5. report
 //
 // All functions need the engine's lock, and may release it to call the device or user code.

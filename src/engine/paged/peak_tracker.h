@@ -83,7 +83,7 @@ class PeakTracker {
   }
 
  private:
-  // The number of arenas that share the headroom of one sum, and how much of it they request.
+  // The number of arenas that share the headroom of one sum, and the headroom that they request.
   struct HeadroomShares {
     PeakHeadroom wanted{};               // by all arenas together
     PeakHeadroom wanted_by_requester{};  // the part of `wanted` for the requester

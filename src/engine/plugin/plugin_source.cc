@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The record of an allocation is removed before the plug-in frees it, because another thread may
-// receive the same address before the call returns.
+// Passes requests to the plug-in. The record of an allocation is removed before the plug-in frees
+// the memory, because another thread may receive the same address before the call returns.
 #include "engine/plugin/plugin_source.h"
 
 #include <utility>

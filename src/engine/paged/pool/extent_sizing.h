@@ -40,7 +40,8 @@ class ExtentSizing {
   size_t growth_step_bytes(bool is_small) const;
   // The maximum growth of a view for one request that is within the stitch budget.
   size_t max_growth_bytes(size_t bytes, bool is_small) const;
-  // How many bytes larger than the missing memory the last reused extent may be.
+  // The maximum number of bytes by which the last reused extent may exceed the memory that is still
+  // missing for a block of `bytes`.
   static size_t max_overshoot_bytes(size_t bytes);
 
   // The number of extents for `new_bytes` of new memory, and their sizes.

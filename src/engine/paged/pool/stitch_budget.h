@@ -89,8 +89,8 @@ class StitchBudget {
   static constexpr double kMinBurstVisits = -2 * kMaxBurstVisits;
   static constexpr double kInitialVisits = 5 * kVisitsPerMs;
   static constexpr double kMaxVisits = 100 * kVisitsPerMs;
-  // The maximum planning debt, which is paid off in 4.3 s. Halving or doubling it changes no
-  // recorded run.
+  // The maximum planning debt, which is paid off in 4.3 s at normal urgency. Halving or doubling it
+  // changes no recorded run.
   static constexpr double kMaxDebtVisits = 32 * kVisitsPerMs;
   // Requests from this fraction of the held memory on are exempt from the burst limit; without the
   // exemption, a step with many plans reserved a tenth to a third more memory. Greater than the

@@ -147,7 +147,7 @@ struct alignas(64) View {
   uint32_t displaced_count = 0;     // slots with a displaced extent
   size_t granule_bytes = 1;         // the device's granule; slots end at multiples of it
   AddressRange reserved{};          // the view's addresses; if plain, the whole allocation
-  size_t mapped_bytes = 0;          // how many bytes of `reserved`, from its begin, blocks tile
+  size_t mapped_bytes = 0;          // size of the front part of `reserved` that the blocks tile
   std::vector<PackedSlot> packed;
   std::vector<uint32_t> slot_of_unit;     // for each unit of addresses: the slot where it begins
   uint32_t id = 0;                        // unique in its pool; never reused
