@@ -35,8 +35,8 @@ struct AllocationRequest {
   StackId stack{};  // the caller's stack, if history records stacks
 };
 
-// The result of restoring a checkpoint. An address may appear in both lists: it was freed and then
-// allocated again, so its previous owner no longer owns it.
+// The result of restoring a checkpoint. An address appears in both lists if the block there was
+// freed and then allocated again; the previous owner of the address no longer owns it.
 struct RestoreResult {
   std::vector<DeviceAddress> freed;  // were allocated; the caller no longer owns them
   std::vector<Block*> allocated;     // are allocated now; the caller must free them
@@ -125,14 +125,14 @@ class Engine {
   // pool.
   virtual Status trim(PoolId pool = {}, StackId stack = {}) = 0;
   // Returns whole extents or segments until at most `target.reserved_bytes` are reserved, and
-  // reports the number of bytes returned. Without TrimWait::kForWork it never waits: memory that
-  // queued work may use stays cached. Memory of released pools is returned first.
+  // reports the number of bytes returned. Without TrimWait::kForWork, trim_to never waits: memory
+  // that queued work may use stays cached. Memory of released pools is returned first.
   virtual Result<size_t> trim_to(const TrimTarget& target) = 0;
 
   // Pausing.
   //
   // `pause` waits for the work that uses the pools' blocks, or for the whole device if a stream of
-  // that work has been destroyed; `resume` waits for its copies, and for more if it must trim. Both
+  // that work has been destroyed. `resume` waits for its copies and trims if memory runs out. Both
   // are idempotent. If the device fails while memory is released or restored, the pools count as
   // paused, saved contents are kept, and either function may be called again. kInvalidArgument: no
   // pool has the tag, a block is pinned, a stream is capturing, or the caller is a remap observer.
@@ -156,17 +156,17 @@ class Engine {
   // needs its memory at every launch, so a free must not return it to the device.
   virtual void set_caching(bool caching) = 0;
   virtual bool is_caching() const = 0;
-  // The stream's class, if set, determines how much address space its expandable segments reserve
-  // (expandable_segments_reserve_by_class); the paged engine only stores it. An empty name clears
-  // the class.
+  // Sets the stream's class, which determines how much address space the stream's expandable
+  // segments reserve (expandable_segments_reserve_by_class). The paged engine only stores the name.
+  // An empty name clears the class.
   virtual void set_stream_class(StreamId stream, std::string name) = 0;
   virtual std::string stream_class(StreamId stream) const = 0;
   // Sets the share of the device's capacity that the expandable segments of a class reserve if the
   // options set a size neither for the class nor for all streams. The paged engine ignores it.
   virtual void set_default_class_fraction(const std::string& name, double capacity_fraction) = 0;
 
-  // Pools. The functions that take a pool return kInvalidArgument if it does not exist or is in the
-  // wrong state.
+  // Pools. The functions that take a pool return kInvalidArgument if the pool does not exist
+  // (create_pool: exists already) or is in the wrong state.
   virtual Status create_pool(PoolId pool, PoolOptions options) = 0;
   virtual Status retain_pool(PoolId pool) = 0;
   // After the last release, the pool is freeable unless it is routed to: the next trim returns its

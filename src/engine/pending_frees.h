@@ -33,9 +33,9 @@ class PendingFrees {
 
   // Collects all finished frees: calls collect_deferred, then polls the events.
   Status collect(std::vector<Block*>& finished);
-  // Collects before an allocation on `stream`. Calls `collect` unless the stream is capturing. If
-  // it is, polls no event, and collects only the blocks whose uses the graph proves finished, if
-  // `reuse_within_captures` is set.
+  // Collects before an allocation on `stream`. Calls `collect` unless the stream is capturing.
+  // During its capture, polls no event and, if `reuse_within_captures` is set, collects the blocks
+  // whose uses the graph proves finished.
   Status collect_for_stream(StreamId stream, std::vector<Block*>& finished);
   // Collects deferred frees whose blocks are no longer in use, and records events for those whose
   // captures have ended. Polls no event.

@@ -156,7 +156,8 @@ void PinnedPending::collect_queue(const Key& key, std::deque<PendingEvent>& queu
   }
 }
 
-// Events that were queued meanwhile were recorded later, so they go to the back.
+// Events that were queued during the round were recorded after those of the round, so they go to
+// the back of the queues.
 void PinnedPending::put_back(Round& round) {
   std::erase_if(round.queues, [](const auto& entry) { return entry.second.empty(); });
   MutexLock lock(mutex_);

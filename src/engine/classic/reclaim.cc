@@ -134,8 +134,8 @@ void ClassicEngine::flush_returns() {
   }
 }
 
-// Waits until other threads have returned segments to their sources, because until then the memory
-// of these segments is not available to the device.
+// Waits, for at most one second, until other threads have returned segments to their sources,
+// because until then the memory of these segments is not available to the device.
 void ClassicEngine::wait_for_returns() {
   if (!returns_.is_flushed_elsewhere()) return;
   Unlock unlocked(*this);

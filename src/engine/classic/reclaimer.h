@@ -2,8 +2,8 @@
 //
 // Returns cached memory of a classic engine to the device: whole plain segments and free granules
 // of expandable ones, chosen by pool, by age, by size, or up to a target. Segments of custom
-// sources go to the ReturnQueue; the engine flushes it without its lock. Guarded by the engine's
-// lock.
+// sources go to the ReturnQueue, which the engine flushes without holding its lock. Guarded by the
+// engine's lock.
 #pragma once
 
 #include <vector>

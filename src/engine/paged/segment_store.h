@@ -40,8 +40,8 @@ class SegmentStore {
 
   // Returns released segments to their sources. Call before an operation ends.
   void return_to_sources() ASHLAR_REQUIRES(engine_lock);
-  // Waits until other threads have returned segments to their sources, because until then the
-  // memory of these segments is not available to the device.
+  // Waits, for at most one second, until other threads have returned segments to their sources,
+  // because until then the memory of these segments is not available to the device.
   void wait_for_sources() ASHLAR_REQUIRES(engine_lock);
   // For the engine's destructor: `destroy` frees a view's segment or queues it for its source, and
   // `destroy_returned` returns the queued segments to their sources. Errors are ignored.

@@ -5,9 +5,9 @@
 //   detach idle extents -> wait for, or query, the streams that used them -> announce -> release
 //
 // A trim that must not wait releases memory of idle streams, but the streams of a busy program may
-// never be idle. Therefore it sets aside memory that may still be in use, and records an event on
-// the memory's stream. The next trim releases the memory if the event is done. Requests may still
-// use it in between.
+// never be idle. Therefore such a trim sets aside memory that may still be in use, and records an
+// event on the memory's stream. The next trim releases the memory if the event is done. Requests
+// may still use the memory in between.
 //
 // All functions need the engine's lock, and may release it to call observers and sources.
 #pragma once

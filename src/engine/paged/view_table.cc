@@ -262,7 +262,7 @@ void ViewTable::unretire_slot(View& view, size_t slot) {
 void ViewTable::unmap_retired_slot(View& view, size_t index) {
   Slot& slot = view.slots[index];
   if (slot.is_mapped && !slot.is_unmap_announced) {
-    unretire_slot(view, index);  // its extent is being released, which unmaps it
+    unretire_slot(view, index);  // the release of the extent unmaps the slot
     return;
   }
   const AddressRange range = view.range_of(slot);

@@ -48,7 +48,7 @@ class Planner {
   Planner(const ExtentSizing& sizing, PagedPolicy policy)
       : sizing_(sizing), searches_all_views_(policy == PagedPolicy::kLean) {}
 
-  // Returns the best plan. It takes idle memory only from the lenders. Charges the visits to the
+  // Returns the best plan that takes idle memory only from the lenders. Charges the visits to the
   // budget of the pool.
   Plan plan(const PlanRequest& request, const std::set<const Arena*>& lenders);
   // Returns a plan that takes `new_bytes` of new memory, without searching for idle memory.

@@ -46,13 +46,13 @@ struct Extent {
   ExtentId id;
   size_t bytes = 0;
   size_t index = 0;               // in `PagedPool::extents`
-  Mapping origin{};               // the first mapping; its view is null once it is unmapped
+  Mapping origin{};               // the first mapping; `view` is null once that is unmapped
   View* attached_view = nullptr;  // null: detached, part of no view's blocks, and idle
   size_t attached_slot = 0;
-  Arena* arena = nullptr;      // the arena whose stream used it last
+  Arena* arena = nullptr;      // the arena whose stream last used the extent
   bool is_small = false;       // counted as memory of small blocks
   AddressRange traced{};       // the range last reported to trackers; empty if none
-  uint64_t marker_round = 0;   // `Arena::marker_round` when a trim set it aside; 0: not set aside
+  uint64_t marker_round = 0;   // `Arena::marker_round` of the trim that set the extent aside, or 0
   uint64_t planner_round = 0;  // scratch of the planner
   bool is_releasing = false;   // being returned to the device; must not be used
   bool is_dropped = false;     // its pool is paused: no physical memory, and `id` is invalid
@@ -80,7 +80,7 @@ struct alignas(64) PagedBlock : Block {
   PagedBlock* list_previous = nullptr;  // neighbours in a free list
   PagedBlock* list_next = nullptr;
   bool is_small = false;  // same as its view
-  uint32_t slot = 0;      // the slot it covers, while detached
+  uint32_t slot = 0;      // the slot that the block covers, while detached
 
   bool is_detached() const { return state == BlockState::kUnmapped; }
   // In `FreeRanges`, and not on a quick list.
@@ -96,9 +96,9 @@ struct Slot {
   bool is_mapped = true;            // false only while the pool is paused or changing
   bool is_accessible = true;        // false: some accessors lack access, so it must not be used
   bool is_unmap_announced = false;  // retired, and the unmapping is queued for observers
-  uint64_t retirement = 0;          // serial of its retirement; 0: not retired
+  uint64_t retirement = 0;          // serial of the slot's Retirement; 0: not retired
   uint64_t detached_at = 0;         // `ExtentMover::tick` of the last detach
-  PagedBlock* detached_block = nullptr;  // its block, while the extent is not attached here
+  PagedBlock* detached_block = nullptr;  // the slot's block, while the extent is not attached here
   bool has_displaced = false;            // the attached extent was displaced when it was attached
   uint64_t mapped_ticks = 0;             // `ticks_now` at the time of mapping; unchanged by a pause
 
@@ -119,7 +119,7 @@ void grow_capacity(std::vector<Each>& list, size_t count) {
 struct PackedSlot {
   uint32_t extent : 31 = 0;    // number in `IdleMap`; 0: none
   uint32_t is_usable : 1 = 0;  // mapped, accessible and not retired
-  uint32_t end = 0;  // in granules of the device; constant: hits read it without the engine's lock
+  uint32_t end = 0;  // in granules; constant, because hits read it without the engine's lock
 
   friend bool operator==(const PackedSlot&, const PackedSlot&) = default;
 };
