@@ -16,7 +16,7 @@
 // fails: blocked and later operations throw PeerError with the same message. A suspended rank
 // receives the PeerError when it resumes, after completing at most one barrier that its peers had
 // already entered. Invalid arguments throw InvalidArgument before any memory is accessed.
-// See docs/how-to/symmetric_groups.md.
+// See docs/how-to/symmetric_groups.md. Long because Handle has one function for each operation.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps are listed in Workload::run and implemented in that order. The file is long, because
-// the steps share the state of one class.
+// The steps are listed in Workload::run and implemented in that order. Long because the steps share
+// the state of one class.
 #include "cli/demo/demo_workload.h"
 
 #include <fmt/format.h>

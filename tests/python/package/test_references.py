@@ -146,8 +146,9 @@ def test_calls_do_not_leak_references(kind):
 
     repeat(5)  # fills caches
     before = counts()
-    # A leak in every second call would add 15 blocks in each round of 30 calls. The caches of Python
-    # and numpy stop growing after a few hundred calls, so rounds are repeated until one adds fewer.
+    # A leak in every second call would add 15 blocks in each round of 30 calls. The caches of
+    # Python and numpy stop growing after a few hundred calls, so rounds are repeated until one adds
+    # fewer.
     grown = []
     while len(grown) < 60 and (not grown or grown[-1] >= 15):
         grown.append(grown_by(30))
