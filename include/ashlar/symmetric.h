@@ -2,7 +2,8 @@
 //
 // Errors: functions throw. Symmetric memory: every rank allocates the same buffer, and ranks read
 // and write each other's memory, signal, wait and reduce. Ranks are threads or processes, on one
-// machine or on several; the memory is the host's or a device's.
+// machine or on several; the memory is the host's or a device's. Long because Handle has one
+// function for each operation.
 //
 //   symm::Heap heap;                                                  // on every rank
 //   symm::Group group = symm::Group::join(heap, store, {.rank = rank, .world_size = 4});
@@ -16,7 +17,7 @@
 // fails: blocked and later operations throw PeerError with the same message. A suspended rank
 // receives the PeerError when it resumes, after completing at most one barrier that its peers had
 // already entered. Invalid arguments throw InvalidArgument before any memory is accessed.
-// See docs/how-to/symmetric_groups.md. Long because Handle has one function for each operation.
+// See docs/how-to/symmetric_groups.md.
 #pragma once
 
 #include <chrono>
@@ -345,7 +346,7 @@ class ASHLAR_EXPORT Handle {
   // Combines the values of all ranks. The memory has one part of `count` elements for each rank, in
   // rank order. `out`, which is required, gets this rank's part of the result.
   void reduce_scatter(int64_t count, Reduction reduction, const CollectiveOptions& options) const;
-  // Gathers `bytes` bytes from `in` of every rank, in rank order, in the handle's memory.
+  // Gathers `bytes` bytes from every rank's `in` into the handle's memory, in rank order.
   void all_gather(const void* in, int64_t bytes, const CollectiveOptions& options = {}) const;
   void broadcast(int64_t bytes, int root, const CollectiveOptions& options = {}) const;
   // Variants that use multicast; they throw InvalidArgument if it is not available. The hardware

@@ -24,9 +24,9 @@ void RemapObservers::queue(const Notice& notice) {
 
 void RemapObservers::deliver() {
   MutexLock lock(mutex_);
-  const bool is_nested = notifier_ == std::this_thread::get_id();
-  while (!is_nested && notifier_ != std::thread::id()) lock.wait(notified_);
-  notifier_ = std::this_thread::get_id();
+  const bool is_nested = notifying_thread_ == std::this_thread::get_id();
+  while (!is_nested && notifying_thread_ != std::thread::id()) lock.wait(notified_);
+  notifying_thread_ = std::this_thread::get_id();
   while (Listener* listener = next_listener()) {
     const Notice notice = listener->notices.front();
     listener->notices.pop_front();
@@ -36,13 +36,13 @@ void RemapObservers::deliver() {
     if (hook) hook(notice.range);
   }
   if (is_nested) return;
-  notifier_ = {};
+  notifying_thread_ = {};
   notified_.notify_all();
 }
 
 bool RemapObservers::is_notifying_thread() {
   MutexLock lock(mutex_);
-  return notifier_ == std::this_thread::get_id();
+  return notifying_thread_ == std::this_thread::get_id();
 }
 
 RemapObservers::Listener* RemapObservers::next_listener() {

@@ -53,7 +53,7 @@ class RemapObservers {
   std::atomic<bool> has_any_{false};
   Mutex mutex_;
   std::condition_variable notified_;
-  std::thread::id notifier_ ASHLAR_GUARDED_BY(mutex_);
+  std::thread::id notifying_thread_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Listener>> listeners_ ASHLAR_GUARDED_BY(mutex_);  // only grows
 };
 

@@ -77,7 +77,7 @@ void PickleWriter::unsigned_integer(uint64_t value) {
   out_.put('\0');
 }
 
-// Writes the shortest encoding, like Python's pickler.
+// Chooses the same opcode as Python's pickler: BININT1, BININT2, BININT or LONG1.
 void PickleWriter::put_number(int64_t value) {
   if (value >= 0 && value <= UINT8_MAX) {
     out_.put('K');

@@ -187,7 +187,8 @@ bool SegmentReader::read_history(Value list, SnapshotBlock& block, PresentKeys& 
   return true;
 }
 
-// Segments and blocks always have the key "frames"; an empty list means that no stack was captured.
+// An empty list "frames" means that no stack was captured, like a missing key: current files have
+// the key for every segment and block.
 bool SegmentReader::read_stack(StackId& stack) {
   const Value frames = stack_values_.frames;
   if (frames.kind == ValueKind::kList && !fields_.store().converted(frames) &&

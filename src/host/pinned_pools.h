@@ -17,8 +17,7 @@
 
 namespace ashlar {
 
-// PinnedPools::erase_empty_pools destroys a pool, other than the default one, if it is freeable and
-// has no blocks and no allocation in progress.
+// One pool: its cache, and the counts that decide when the pool can be destroyed.
 struct PinnedPool {
   PinnedPool(PoolId pool_id, const PinnedSizes& sizes) : id(pool_id), cache(sizes) {}
 
@@ -43,6 +42,8 @@ class PinnedPools {
   // pool and of freeable pools. Parts of the reserve segment in a freeable pool move to the default
   // pool.
   std::vector<PinnedBlock*> take_releasable();
+  // Destroys every pool except the default one that is freeable and has no blocks and no allocation
+  // in progress.
   void erase_empty_pools();
 
   size_t cached_count() const;  // free blocks in all pools

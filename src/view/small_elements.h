@@ -9,7 +9,7 @@
 
 namespace ashlar::view {
 
-inline constexpr size_t kPixels = 8'000;  // wider than any screen
+inline constexpr size_t kMaxScreenWidthPixels = 8'000;  // wider than any screen
 
 // Calls merge(min_bytes), which merges adjacent elements that are smaller than `min_bytes`, until
 // count() is at most `max_count` or `min_bytes` reaches `total_bytes`. `min_bytes` starts at the
@@ -17,7 +17,7 @@ inline constexpr size_t kPixels = 8'000;  // wider than any screen
 template <typename Count, typename MergeBelow>
 void merge_until(size_t max_count, uint64_t total_bytes, const Count& count,
                  const MergeBelow& merge) {
-  uint64_t min_bytes = total_bytes / kPixels;
+  uint64_t min_bytes = total_bytes / kMaxScreenWidthPixels;
   while (count() > max_count) {
     merge(min_bytes);
     if (min_bytes >= total_bytes) return;

@@ -217,8 +217,9 @@ std::optional<ClassicModel::BlockRef> ClassicModel::grow_expandable(const FitReq
   return at;
 }
 
-// Finds the lowest unmapped range that is large enough, together with a free block before it. If
-// there is none, reserves a new segment.
+// Finds the lowest run of free and unmapped blocks that is large enough and begins with an unmapped
+// block, or with a free block followed by one. Returns its first block. If there is no such run,
+// reserves a new segment.
 ClassicModel::BlockRef ClassicModel::find_unmapped_range(const FitRequest& wanted) {
   std::optional<BlockRef> lowest;
   for (size_t s = 0; s < segments_.size(); ++s) {

@@ -266,8 +266,8 @@ TEST_F(SymmetricCudaMulticast, IsKeptAfterTimedOutCollectiveOnly) {
   EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-// Rank 1 is killed. Rank 0 drops everything but its heap while rank 2 may still store through the
-// switch.
+// Rank 1 is killed. Each survivor drops everything but its heap while the other may still store
+// through the switch.
 TEST_F(SymmetricCudaMulticast, IsKeptByHeapWhenFailedGroupIsDropped) {
   RankProcesses ranks(3, on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
                         std::optional<DeviceRank> own = join_rank(rank);

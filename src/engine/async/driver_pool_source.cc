@@ -152,7 +152,8 @@ Status DriverPoolSource::wait_for_frees() {
     if (has_captures && is_capturing(stream)) continue;
     Status waited =
         has_captures ? device_.synchronize_stream(stream) : wait_for({&device_, stream});
-    // If the stream has been destroyed, a call after the capture waits for its device instead.
+    // The stream has been destroyed. Waiting for the whole device would invalidate the capture in
+    // progress, so `free_counts_` keeps the entry, and a later call without captures waits.
     if (waited.is(StatusKind::kInvalidArgument)) continue;
     if (!waited.ok()) return waited;
     MutexLock lock(mutex_);

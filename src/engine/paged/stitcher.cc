@@ -253,8 +253,8 @@ void Stitcher::charge_mapping(const SlowRequest& request, size_t stitched_count,
                                        std::clamp(took_us, usual_us, kMaxCostFactor * usual_us));
 }
 
-// Frees the memory before and after the block, and allocates the block. REQUIRES: the whole
-// placement is mapped, and its lenders are ordered.
+// Allocates `bytes` bytes of the placement and frees the rest of its block on both sides. REQUIRES:
+// the whole placement is mapped, and its lenders are ordered.
 Block* Stitcher::commit(const Placement& placement, size_t bytes,
                         const AllocationRequest& request) {
   assign_extents(placement);

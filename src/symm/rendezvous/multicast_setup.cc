@@ -85,8 +85,8 @@ Result<MulticastSetupResult> MulticastSetup::run(const HeapBlock& block,
       shape.by_fabric ? broadcast_fabric_handle(created.handle.fabric, deadline)
                       : broadcast_descriptor(created.handle.fd, deadline);
   if (!object.ok() && context_.failure.has_happened()) return object.status();
-  // 3. Import and join. Rank 0 imports too, since created and imported objects have different
-  // capabilities.
+  // 3. Import and join. Rank 0 imports its own object too, so that all ranks hold the same kind of
+  // object.
   auto multicast = std::make_unique<Multicast>(driver);
   own = object.ok() ? multicast->import_and_join(*object, shape) : object.status();
   if (Status agreed = context_.exchange.agree(with_call(own), deadline); !agreed.ok()) {

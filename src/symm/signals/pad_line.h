@@ -14,7 +14,7 @@ struct alignas(64) PadLine {
   uint32_t signal_sleepers = 0;
   uint64_t counter = 0;  // monotonic
   uint64_t barrier = 0;  // the last barrier that s has reached; on the owner's own line, completed
-  // The CallSignature of the collective that s has entered, with `signature_memory`.
+  // The CallSignature of the collective that s has entered; its last field is `signature_memory`.
   uint64_t signature[3] = {};
   uint32_t counter_sleepers = 0;
   uint32_t barrier_sleepers = 0;  // on the owner's own line: see MultiMachineBarrier

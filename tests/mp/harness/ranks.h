@@ -48,7 +48,9 @@ struct RankSpec {
   std::shared_ptr<Store> store{};
 };
 
-// The function that each rank runs. Returns an error description, or an empty string on success.
+// The function that each rank runs: RankBody for the classes below the public API, RankMain for the
+// public API. Returns the rank's result, which the test checks; usually an error description, or an
+// empty string on success.
 using RankBody = std::function<std::string(RankContext& context)>;
 using RankMain = std::function<std::string(const RankSpec& rank)>;
 

@@ -153,13 +153,13 @@ struct InvalidValue {
   const char* rest_of_message;
 };
 
-constexpr const char* kNoBoolean = "is not a boolean (expected True or False)";
-constexpr const char* kNoSplitSize = "is not a number (expected 20–1048576 or unlimited)";
+constexpr const char* kNotABoolean = "is not a boolean (expected True or False)";
+constexpr const char* kNotASplitSize = "is not a number (expected 20–1048576 or unlimited)";
 constexpr const char* kSplitRange = "is out of range (expected 20–1048576 or unlimited)";
 constexpr const char* kThresholdRange = "is out of range (expected above 0 and below 1, or off)";
 constexpr const char* kReserveRange =
     "is out of range (expected a fraction above 0, GiB up to 1048576G, or unset)";
-constexpr const char* kNoReserve =
+constexpr const char* kNotAReserve =
     "is neither a fraction nor a number of GiB (expected a fraction above 0, GiB up to 1048576G, "
     "or unset)";
 
@@ -174,18 +174,18 @@ const InvalidValue kInvalidValues[] = {
     {"large_segment_size_mb", "10", "is out of range (expected 11–1048576)"},
     {"large_segment_size_mb", "1048577", "is out of range (expected 11–1048576)"},
     {"large_segment_size_mb", "twenty", "is not a number (expected 11–1048576)"},
-    {"max_split_size_mb", "12x", kNoSplitSize},
-    {"max_split_size_mb", "0x200", kNoSplitSize},
-    {"max_split_size_mb", "1e3", kNoSplitSize},
-    {"max_split_size_mb", "+32", kNoSplitSize},
-    {"max_split_size_mb", "5 12", kNoSplitSize},
-    {"max_split_size_mb", "nan", kNoSplitSize},
-    {"max_split_size_mb", "inf", kNoSplitSize},
-    {"max_split_size_mb", "-inf", kNoSplitSize},
-    {"max_split_size_mb", "-", kNoSplitSize},
-    {"max_split_size_mb", ".", kNoSplitSize},
-    {"max_split_size_mb", "Unlimited", kNoSplitSize},
-    {"max_split_size_mb", "[1:2]", kNoSplitSize},
+    {"max_split_size_mb", "12x", kNotASplitSize},
+    {"max_split_size_mb", "0x200", kNotASplitSize},
+    {"max_split_size_mb", "1e3", kNotASplitSize},
+    {"max_split_size_mb", "+32", kNotASplitSize},
+    {"max_split_size_mb", "5 12", kNotASplitSize},
+    {"max_split_size_mb", "nan", kNotASplitSize},
+    {"max_split_size_mb", "inf", kNotASplitSize},
+    {"max_split_size_mb", "-inf", kNotASplitSize},
+    {"max_split_size_mb", "-", kNotASplitSize},
+    {"max_split_size_mb", ".", kNotASplitSize},
+    {"max_split_size_mb", "Unlimited", kNotASplitSize},
+    {"max_split_size_mb", "[1:2]", kNotASplitSize},
     {"max_split_size_mb", "-32", kSplitRange},
     {"max_split_size_mb", "19", kSplitRange},
     {"max_split_size_mb", "19.99", kSplitRange},
@@ -199,19 +199,19 @@ const InvalidValue kInvalidValues[] = {
     {"roundup_power2_divisions", "3",
      "is not a power of two (expected a power of two up to 1048576, a list such as "
      "[256:1,512:2,>:8], or off)"},
-    {"expandable_segments", "true", kNoBoolean},
-    {"expandable_segments", "1", kNoBoolean},
-    {"expandable_segments_ipc", "1", kNoBoolean},
-    {"caching", "off", kNoBoolean},
+    {"expandable_segments", "true", kNotABoolean},
+    {"expandable_segments", "1", kNotABoolean},
+    {"expandable_segments_ipc", "1", kNotABoolean},
+    {"caching", "off", kNotABoolean},
     {"expandable_segments_reserve", "0", kReserveRange},
     {"expandable_segments_reserve", "-0.5", kReserveRange},
     {"expandable_segments_reserve", "0G", kReserveRange},
     {"expandable_segments_reserve", "1e999", kReserveRange},
     {"expandable_segments_reserve", "1048577G", kReserveRange},
-    {"expandable_segments_reserve", "nan", kNoReserve},
-    {"expandable_segments_reserve", "infG", kNoReserve},
-    {"expandable_segments_reserve", "8GiB", kNoReserve},
-    {"expandable_segments_reserve", "G", kNoReserve},
+    {"expandable_segments_reserve", "nan", kNotAReserve},
+    {"expandable_segments_reserve", "infG", kNotAReserve},
+    {"expandable_segments_reserve", "8GiB", kNotAReserve},
+    {"expandable_segments_reserve", "G", kNotAReserve},
     {"expandable_segments_reserve", "0.1G",
      "is not a whole number of bytes (expected a fraction above 0, GiB up to 1048576G, or unset)"},
     {"expandable_segments_reserve_by_class", "0.5",
@@ -227,12 +227,12 @@ const InvalidValue kInvalidValues[] = {
     {"per_process_memory_fraction", "1.01", "is out of range (expected 0–1)"},
     {"per_process_memory_fraction", "-0.01", "is out of range (expected 0–1)"},
     {"per_process_memory_fraction", "half", "is not a number (expected 0–1)"},
-    {"throw_on_cudamalloc_oom", "yes", kNoBoolean},
-    {"throw_on_hipmalloc_oom", "yes", kNoBoolean},
-    {"release_lock_on_cudamalloc", "TRUE", kNoBoolean},
-    {"graph_capture_record_stream_reuse", "on", kNoBoolean},
-    {"pinned_use_background_threads", "0", kNoBoolean},
-    {"pinned_use_cuda_host_register", "T", kNoBoolean},
+    {"throw_on_cudamalloc_oom", "yes", kNotABoolean},
+    {"throw_on_hipmalloc_oom", "yes", kNotABoolean},
+    {"release_lock_on_cudamalloc", "TRUE", kNotABoolean},
+    {"graph_capture_record_stream_reuse", "on", kNotABoolean},
+    {"pinned_use_background_threads", "0", kNotABoolean},
+    {"pinned_use_cuda_host_register", "T", kNotABoolean},
     {"pinned_num_register_threads", "0",
      "is not a power of two (expected a power of two up to 128)"},
     {"pinned_num_register_threads", "3",
@@ -242,7 +242,7 @@ const InvalidValue kInvalidValues[] = {
     {"pinned_reserve_segment_size_mb", "1048577", "is out of range (expected 1–1048576 or off)"},
     {"pinned_max_round_threshold_mb", "-1", "is out of range (expected 0–1048576 or unlimited)"},
     {"pinned_max_cached_size_mb", "x", "is not a number (expected 0–1048576 or unlimited)"},
-    {"pinned_free_catch_all", "maybe", kNoBoolean},
+    {"pinned_free_catch_all", "maybe", kNotABoolean},
     {"plugin_library", "[a:b]",
      "is not a path (expected the path of a shared object, without , : [ or ], or none)"},
     {"plugin_alloc", "my-alloc", "is not a name in C (expected the name of a function, or none)"},

@@ -27,7 +27,7 @@ void restart(const char* library, size_t device_count) {
 }
 
 template <typename... Arguments>
-int runtime(const char* name, Arguments... arguments) {
+int call_hip(const char* name, Arguments... arguments) {
   void* library = dlopen(ASHLAR_HIP_STANDIN, RTLD_LAZY | RTLD_LOCAL);
   const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
   EXPECT_NE(function, nullptr) << name;
@@ -36,7 +36,7 @@ int runtime(const char* name, Arguments... arguments) {
 
 int current_device() {
   int device = -1;
-  EXPECT_EQ(runtime("hipGetDevice", &device), 0);
+  EXPECT_EQ(call_hip("hipGetDevice", &device), 0);
   return device;
 }
 
@@ -65,19 +65,19 @@ TEST_F(HipTest, ReportsTheFirstMissingFunctions) {
 }
 
 TEST_F(HipTest, CallsRestoreTheThreadsDevice) {
-  ASSERT_EQ(runtime("hipSetDevice", 1), 0);
+  ASSERT_EQ(call_hip("hipSetDevice", 1), 0);
   const size_t before = device(1).memory_stats()->free_bytes;
   EXPECT_TRUE(device(0).allocate(kMiB).ok());
   EXPECT_FALSE(device(0).allocate(0).ok());
   EXPECT_EQ(current_device(), 1);
   EXPECT_EQ(device(1).memory_stats()->free_bytes, before);
-  ASSERT_EQ(runtime("hipSetDevice", 0), 0);
+  ASSERT_EQ(call_hip("hipSetDevice", 0), 0);
 }
 
 TEST_F(HipTest, FailuresDoNotSetTheRuntimesLastError) {
   EXPECT_TRUE(device().allocate(kGiB - kMiB).ok());
   EXPECT_EQ(device().allocate(kGiB - kMiB).status().kind(), StatusKind::kOutOfMemory);
-  EXPECT_EQ(runtime("hipGetLastError"), 0);
+  EXPECT_EQ(call_hip("hipGetLastError"), 0);
   EXPECT_THAT(device().last_error().message(), StartsWith("hipMalloc: hipErrorOutOfMemory"));
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 class ShareConcurrencyTest : public ::testing::TestWithParam<ShareSource> {
  protected:
-  ShareConcurrencyTest() : exporter_(GetParam()), importer_(importing(GetParam())) {}
+  ShareConcurrencyTest() : exporter_(GetParam()), importer_(importer_source_for(GetParam())) {}
   static void run(const std::function<void(int)>& body) {
     constexpr int kThreads = 4;
     std::vector<std::thread> threads;

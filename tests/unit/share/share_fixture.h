@@ -57,7 +57,7 @@ class Side {
 
 // Returns the source for the importer's allocator: the exporter's engine without the options that
 // only exporters need.
-inline ShareSource importing(ShareSource exporter) {
+inline ShareSource importer_source_for(ShareSource exporter) {
   return exporter == ShareSource::kPaged ? ShareSource::kPaged : ShareSource::kPlain;
 }
 

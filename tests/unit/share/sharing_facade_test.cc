@@ -25,7 +25,7 @@ std::string error_message(const std::function<void()>& operation) {
 
 class SharingFacadeTest : public ::testing::TestWithParam<ShareSource> {
  protected:
-  SharingFacadeTest() : exporter_(GetParam()), importer_(importing(GetParam())) {}
+  SharingFacadeTest() : exporter_(GetParam()), importer_(importer_source_for(GetParam())) {}
   Side exporter_;
   Side importer_;
 };

@@ -146,7 +146,8 @@ void Planner::consider_ranges(View& view, const IdleMap& idle, BestPlace& best) 
     while (end < slots.size() && idle.can_serve(slots[end])) ++end;
     const size_t begins = first == 0 ? 0 : slots[first - 1].end;
     const size_t idle_bytes = (slots[end - 1].end - begins) * granule_bytes;
-    // The free bytes next to the range, plus a granule, because `find_idle` ignores smaller ranges.
+    // An upper bound of the free bytes next to the range. Adds a granule per side, because
+    // `find_idle` reports 0 for a free range smaller than a granule.
     size_t beside_bytes = 0;
     if (first > 0 && idle.is_attached_to(slots[first - 1].extent, view)) {
       beside_bytes += granule_bytes + idle.free_end_bytes(slots[first - 1].extent);

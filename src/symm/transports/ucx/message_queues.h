@@ -85,9 +85,9 @@ class PendingCalls {
 // The responses that peers have not received yet, by the endpoint to the peer.
 class ResponseQueue {
  public:
-  // Returns false if too many responses to the peer are unsent, because the peer does not read
-  // them. If so, the caller must ignore the peer's call. The first such call queues the peer's
-  // endpoint for disconnection.
+  // Returns whether a call from the peer may be executed. Returns false once too many responses to
+  // the peer are unsent, and from then on, even if they are sent later. On the first refusal,
+  // queues the endpoint for disconnection. The caller must ignore refused calls.
   bool accepts_call(ucp_ep_h reply_to);
   // Track the responses that were passed to UCX and whose sends have not completed.
   void add_unsent(ucp_ep_h reply_to, size_t bytes);

@@ -69,7 +69,7 @@ Explorer::Findings Explorer::explore(int world_size, const std::function<Trial()
 
 void Explorer::enter_fiber() {
   Explorer& self = *starting_explorer;
-  const size_t index = self.running_;
+  const size_t index = self.running_fiber_;
   const int rank = static_cast<int>(index);
   ExploredMemory memory(self, rank);
   self.trial_.body(rank, memory);
@@ -106,9 +106,9 @@ Explorer::Outcome Explorer::run_once(const std::function<Trial()>& begin) {
       if (!visited_.insert(state_key()).second) return Outcome::kVisitedBefore;
       choices_.push_back({.index = 0, .count = ready.size()});
     }
-    running_ = ready[choices_[depth].index];
-    fibers_[running_].history = mix(fibers_[running_].history, 0);  // one step
-    ::swapcontext(&scheduler_, &fibers_[running_].context);
+    running_fiber_ = ready[choices_[depth].index];
+    fibers_[running_fiber_].history = mix(fibers_[running_fiber_].history, 0);  // one step
+    ::swapcontext(&scheduler_, &fibers_[running_fiber_].context);
   }
 }
 

@@ -125,7 +125,7 @@ class Explorer {
   ucontext_t scheduler_{};
   Trial trial_;
   std::vector<Fiber> fibers_;
-  size_t running_ = 0;
+  size_t running_fiber_ = 0;
   std::vector<Choice> choices_;
   std::unordered_set<uint64_t> visited_;
 };

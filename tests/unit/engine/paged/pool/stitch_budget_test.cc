@@ -221,7 +221,7 @@ TEST_F(BudgetedProgramTest, BusyStreamIsChargedLess) {
 }
 
 // No time passes, so no budget accrues. Credit is proportional to the saved fraction of the held
-// memory, which counts as at least 1 GiB (kMinCreditBase), so a small program gets little.
+// memory, which counts as at least 1 GiB (kMinCreditBaseBytes), so a small program gets little.
 TEST_F(BudgetedProgramTest, SmallProgramGetsLittleCredit) {
   start_with_clock();
   churn(0);
