@@ -39,7 +39,7 @@ TEST(Signals, PutWaitsForThePreviousSignal) {
   const Status timeout_status = put_signal(sender, 1, 0, {failure, short_deadline()});
   EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
   EXPECT_THAT(timeout_status.message(),
-              AllOf(HasSubstr("rank 0 waited 0.0"), HasSubstr("to signal rank 1"),
+              AllOf(HasSubstr("rank 0 waited "), HasSubstr("to signal rank 1"),
                     HasSubstr("channel 0"), HasSubstr("the pad of rank 0")));
   EXPECT_TRUE(wait_signal(memory.pads_of(1).slots(), 0, 0, {failure, short_deadline()}).ok());
   EXPECT_TRUE(put_signal(sender, 1, 0, {failure, short_deadline()}).ok());
@@ -53,7 +53,7 @@ TEST(Signals, TimeoutNamesTheSourceAndShowsThePad) {
   const Status timeout_status = wait_signal(receiver, 2, 1, {failure, short_deadline()});
   EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
   EXPECT_THAT(timeout_status.message(),
-              AllOf(HasSubstr("rank 1 waited 0.0"), HasSubstr("from rank 2 on channel 1"),
+              AllOf(HasSubstr("rank 1 waited "), HasSubstr("from rank 2 on channel 1"),
                     HasSubstr("channel 1: all zero"), HasSubstr("channel 0: full from 3:1")));
 }
 
