@@ -14,8 +14,8 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr size_t kMaxMeasuredBytes = 4 * kMiB;        // memory of each rank
-constexpr size_t kMaxTotalMeasuredBytes = 64 * kMiB;  // of all ranks together
+constexpr size_t kMaxMeasuredBytesPerRank = 4 * kMiB;
+constexpr size_t kMaxTotalMeasuredBytes = 64 * kMiB;
 
 Status check_options(const GroupOptions& options) {
   if (options.channel_count < 1 || options.channel_count >= kMaxChannels) {
@@ -63,7 +63,8 @@ Status Group::Impl::signal(const Signal& request, Timeout timeout, std::optional
 // Measures on memory that is allocated for this call.
 Status Group::Impl::measure(Deadline deadline) {
   const auto ranks = static_cast<size_t>(options.world_size);
-  const size_t bytes = std::clamp(kMaxTotalMeasuredBytes / ranks, 4 * kKiB, kMaxMeasuredBytes);
+  const size_t bytes =
+      std::clamp(kMaxTotalMeasuredBytes / ranks, 4 * kKiB, kMaxMeasuredBytesPerRank);
   const Result<std::shared_ptr<const PeerTable>> memory =
       communicator->allocate_internal(bytes, deadline);
   if (!memory.ok()) return memory.status();

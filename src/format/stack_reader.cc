@@ -150,7 +150,7 @@ bool StackReader::make_frame(std::span<const Value> items, uint32_t& frame) {
 bool StackReader::intern(std::span<const uint32_t> frames, std::span<const std::string> forward,
                          StackId& stack) {
   size_t bytes = frames.size_bytes();
-  for (const std::string& line : forward) bytes += sizeof(line) + line.size();
+  for (const std::string& line : forward) bytes += sizeof(std::string) + line.size();
   // The index and the table each hold a copy.
   const size_t stack_bytes = kTableEntryBytes + 2 * bytes;
   if (!fields_.can_hold(stack_bytes)) return false;

@@ -11,15 +11,15 @@ namespace ashlar {
 
 // Thread context.
 
-constinit thread_local ThreadContext* ThreadContext::current_ = nullptr;
+constinit thread_local ThreadContext* ThreadContext::current_context = nullptr;
 
 ThreadContext& ThreadContext::current() {
   // Resets the pointer before the context is destroyed, in case a later thread_local destructor
   // records.
   struct ContextOwner {
     ThreadContext context;
-    ContextOwner() { current_ = &context; }
-    ~ContextOwner() { current_ = nullptr; }
+    ContextOwner() { current_context = &context; }
+    ~ContextOwner() { current_context = nullptr; }
   };
   thread_local ContextOwner owner;
   return owner.context;

@@ -17,10 +17,10 @@ struct ThreadContext {
   static ThreadContext& current();
   // Returns the calling thread's context; null if it has none, which is the common case and must be
   // cheap to detect.
-  static const ThreadContext* current_or_null() { return current_; }
+  static const ThreadContext* current_or_null() { return current_context; }
 
  private:
-  static constinit thread_local ThreadContext* current_;
+  static constinit thread_local ThreadContext* current_context;
 };
 
 }  // namespace ashlar
