@@ -426,7 +426,7 @@ TEST(ThresholdsConcurrency, AreEqualOnAllRanks) {
     const Result<Thresholds> found =
         measure_thresholds(world.context(rank), world.range(), 2, test_limits());
     ASSERT_TRUE(found.ok()) << found.status().to_string();
-    EXPECT_EQ(found->rows.size(), 7u);
+    EXPECT_EQ(found->measurements.size(), 7u);
     tables[static_cast<size_t>(rank)] = found->to_string();
   });
   EXPECT_EQ(tables[0], tables[1]);
