@@ -75,7 +75,7 @@ class RankProcesses {
   std::string result_of(int rank);
   std::vector<std::string> results_except(int rank);
 
-  TemporaryFolder folder_;
+  TemporaryFolder folder_{TemporaryFolder::Medium::kMemory};
   TemporaryFolder messages_;
   std::vector<std::unique_ptr<ChildProcess>> children_;
 };

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <ostream>
@@ -49,12 +50,11 @@ class RedisStoreFixture final : public StoreFixture {
 
 }  // namespace
 
-// In memory if possible: while other processes write to a disk, each rename can take seconds, and
-// dozens of ranks that wait for the store's lock then exceed their deadlines.
-TemporaryFolder::TemporaryFolder() {
+TemporaryFolder::TemporaryFolder(Medium medium) {
   const std::filesystem::path memory = "/dev/shm";
-  const bool is_usable = ::access(memory.c_str(), W_OK | X_OK) == 0;
-  const std::filesystem::path parent = is_usable ? memory : std::filesystem::temp_directory_path();
+  const bool is_in_memory = medium == Medium::kMemory && ::access(memory.c_str(), W_OK | X_OK) == 0;
+  const std::filesystem::path parent =
+      is_in_memory ? memory : std::filesystem::temp_directory_path();
   path_ = (parent / "ashlar_store_XXXXXX").string();
   EXPECT_NE(::mkdtemp(path_.data()), nullptr);
 }

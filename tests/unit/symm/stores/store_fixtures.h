@@ -34,7 +34,11 @@ void PrintTo(const StoreKind& kind, std::ostream* out);
 // A temporary directory, removed by the destructor.
 class TemporaryFolder {
  public:
-  TemporaryFolder();
+  // kMemory: in /dev/shm if possible. While other processes write to a disk, each rename can take
+  // seconds, and dozens of ranks that wait for the lock of a store then exceed their deadlines.
+  enum class Medium { kAny, kMemory };
+
+  explicit TemporaryFolder(Medium medium = Medium::kAny);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
