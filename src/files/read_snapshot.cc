@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <new>
 #include <system_error>
+#include <utility>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -64,8 +65,9 @@ Result<Snapshot> read_opened(const std::string& name, Result<std::unique_ptr<Byt
 }  // namespace
 
 Result<Snapshot> read_snapshot(const std::string& path, const ReadOptions& options) {
-  return read_opened(path == "-" ? "standard input" : path, open_input(path, options.input),
-                     limits_for(path, options.limits));
+  Result<std::unique_ptr<ByteSource>> input = open_input(path, options.input);
+  if (path == "-") return read_opened("standard input", std::move(input), options.limits);
+  return read_opened(path, std::move(input), limits_for(path, options.limits));
 }
 
 Result<Snapshot> read_snapshot(const std::string& name, std::unique_ptr<ByteSource> bytes,
