@@ -69,28 +69,6 @@ class DescriptorSource final : public ByteSource {
   uint64_t read_bytes_ = 0;
 };
 
-class LimitedSource final : public ByteSource {
- public:
-  LimitedSource(std::unique_ptr<ByteSource> input, uint64_t max_bytes)
-      : input_(std::move(input)), max_bytes_(max_bytes), left_(max_bytes) {}
-
-  Result<size_t> read(std::span<char> into) override {
-    const Result<size_t> got = input_->read(into);
-    if (!got.ok()) return got.status();
-    if (*got > left_) {
-      return Status::format(
-          text("has more than ", format_bytes(max_bytes_), " after decompression (expected less)"));
-    }
-    left_ -= *got;
-    return *got;
-  }
-
- private:
-  std::unique_ptr<ByteSource> input_;
-  uint64_t max_bytes_;
-  uint64_t left_;
-};
-
 // Counts the bytes that are read.
 class CountingSource final : public ByteSource {
  public:
@@ -108,20 +86,27 @@ class CountingSource final : public ByteSource {
   uint64_t read_bytes_ = 0;
 };
 
-// Limits the ratio of decompressed to compressed bytes. Recorded files have ratios of 10 to 20.
-class ExpansionLimit final : public ByteSource {
+// Limits the number of bytes and, if the input is decompressed, the ratio of decompressed to
+// compressed bytes. Recorded files have ratios of 10 to 20.
+class LimitedSource final : public ByteSource {
  public:
-  // `compressed` is the input of `decoded`, which owns it.
-  ExpansionLimit(std::unique_ptr<ByteSource> decoded, const CountingSource& compressed)
-      : decoded_(std::move(decoded)), compressed_(compressed) {}
+  // `compressed` is the source that `input` decompresses, or null.
+  LimitedSource(std::unique_ptr<ByteSource> input, const CountingSource* compressed,
+                uint64_t max_bytes)
+      : input_(std::move(input)), compressed_(compressed), max_bytes_(max_bytes) {}
 
   Result<size_t> read(std::span<char> into) override {
     constexpr uint64_t kExemptBytes = 64 * kMiB;
     constexpr uint64_t kMaxRatio = 1000;
-    const Result<size_t> got = decoded_->read(into);
+    const Result<size_t> got = input_->read(into);
     if (!got.ok()) return got;
     read_bytes_ += *got;
-    if (read_bytes_ > kExemptBytes + kMaxRatio * compressed_.read_bytes()) {
+    if (read_bytes_ > max_bytes_) {
+      return Status::format(
+          text("has more than ", format_bytes(max_bytes_), " after decompression (expected less)"));
+    }
+    if (compressed_ != nullptr &&
+        read_bytes_ > kExemptBytes + kMaxRatio * compressed_->read_bytes()) {
       return Status::format(text("expands to more than ", kMaxRatio,
                                  " times its size (expected a snapshot, which expands 10 to 20 "
                                  "times)"));
@@ -130,8 +115,9 @@ class ExpansionLimit final : public ByteSource {
   }
 
  private:
-  std::unique_ptr<ByteSource> decoded_;
-  const CountingSource& compressed_;
+  std::unique_ptr<ByteSource> input_;
+  const CountingSource* compressed_;
+  uint64_t max_bytes_;
   uint64_t read_bytes_ = 0;
 };
 
@@ -164,15 +150,14 @@ Result<std::unique_ptr<ByteSource>> open_input(std::unique_ptr<ByteSource> bytes
   if (!first.ok()) return first.status();
   std::unique_ptr<Decoder> decoder = decoder_for(*first);
   std::unique_ptr<ByteSource> source = std::move(sniffed);
-  const bool is_compressed = decoder != nullptr;
-  if (is_compressed) {
+  const CountingSource* compressed = nullptr;
+  if (decoder != nullptr) {
     auto counted = std::make_unique<CountingSource>(std::move(source));
-    const CountingSource& compressed = *counted;
+    compressed = counted.get();
     source = std::make_unique<DecodedSource>(std::move(counted), std::move(decoder));
-    source = std::make_unique<ExpansionLimit>(std::move(source), compressed);
   }
-  source = std::make_unique<LimitedSource>(std::move(source), options.max_bytes);
-  if (!is_compressed || !options.decompress_ahead) return source;
+  source = std::make_unique<LimitedSource>(std::move(source), compressed, options.max_bytes);
+  if (compressed == nullptr || !options.decompress_ahead) return source;
   return ReadAhead::start(std::move(source));
 }
 
