@@ -3,7 +3,7 @@
 optional Markdown. A step that fails says so in its row and does not stop the other steps.
 run_all.py calls them.
 
-Long because it contains all steps in order; each is short."""
+The file is long because it contains all steps in order; each is short."""
 
 import dataclasses
 import functools

@@ -2,7 +2,7 @@
 //
 // A C11 program that calls every function of include/ashlar/c/ashlar.h on the simulated device and
 // reports failed expectations. tests/c/check_calls.py verifies that no function is missing.
-// Long because the API is large.
+// The file is long because the API is large.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -90,7 +90,7 @@ TEST(CliInfoTest, JsonGivesReasonForUnavailableBackEnds) {
             (Json{{"name", "sim"}, {"available", true}, {"reason", nullptr}}));
 }
 
-// A temporary folder with a link to the C library under the name of a driver.
+// A temporary folder in which the file name of a driver is a link to the C library.
 class FolderWithDriver {
  public:
   explicit FolderWithDriver(const char* driver) {

@@ -76,7 +76,7 @@ class ViewServer {
 
   const std::string& address() const { return address_; }
 
-  // Sends a request below the address, "http://127.0.0.1:PORT/TOKEN/".
+  // Sends a request. The path in `line` is relative to the address, "http://127.0.0.1:PORT/TOKEN/".
   std::string request(const std::string& line, const std::string& body = "") const {
     const size_t space = line.find(' ') + 1;
     return request_path(line.substr(0, space) + path() + line.substr(space), body);

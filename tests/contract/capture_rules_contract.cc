@@ -187,7 +187,7 @@ TEST_P(CaptureRulesContract, EndingACaptureLiftsItsRestrictions) {
 
 // --- streams and events of the capture
 
-TEST_P(CaptureRulesContract, SynchronizingACapturingStreamInvalidatesIt) {
+TEST_P(CaptureRulesContract, SynchronizingACapturingStreamInvalidatesTheCapture) {
   for (const CaptureMode mode : kModes) {
     expect_invalidates(mode, {"is_idle", [this] { return device().is_idle(stream_).status(); }},
                        on_this_thread);
@@ -199,7 +199,7 @@ TEST_P(CaptureRulesContract, SynchronizingACapturingStreamInvalidatesIt) {
   }
 }
 
-TEST_P(CaptureRulesContract, SynchronizingACapturedEventInvalidatesIt) {
+TEST_P(CaptureRulesContract, SynchronizingACapturedEventInvalidatesTheCapture) {
   const EventId event = create_event();
   for (const CaptureMode mode : kModes) {
     const auto recorded = [&](const std::function<void()>& function) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Implements the fixtures of the suites, except CaptureRulesContract (capture_rules_contract.cc).
-// SetUp() skips the tests of a suite if the device lacks a capability; the helpers release objects.
+// SetUp() skips the tests of a suite if the device lacks the capability that they need.
 #include "device_contract.h"
 
 namespace ashlar::contract {

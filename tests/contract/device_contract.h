@@ -149,8 +149,8 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
 
   // --- control streams
 
-  // Queues a closed gate in the stream and waits until the stream reaches it. The end of the
-  // test opens the gate if it is still closed.
+  // Queues a closed gate in the stream and waits until the stream reaches it. At the end of the
+  // test, the fixture opens the gate if it is still closed.
   StreamGate& block_stream(StreamId stream) { return block_stream(stream, device()); }
   StreamGate& block_stream(StreamId stream, Device& on);
   // Like block_stream, but does not wait until the stream reaches the gate. Use it for a second
@@ -271,7 +271,7 @@ class CaptureContract : public DeviceContract {
   void destroy_now(GraphId graph);
   CaptureState capture_state_of(StreamId stream);
 };
-// Tests which calls a capture forbids in each mode, on its own and on other threads.
+// Tests which calls a capture forbids in each mode, on the capturing thread and on other threads.
 class CaptureRulesContract : public CaptureContract {
  protected:
   // Runs a function on this thread or on another one, and waits until it returns.

@@ -138,7 +138,7 @@ TEST_P(EngineCaptureContract, LaterGraphSharesThePool) {
   }
 }
 
-TEST_P(EngineCaptureContract, DoesNotReuseABlockBesideAnotherCapturedStream) {
+TEST_P(EngineCaptureContract, DoesNotReuseABlockThatAConcurrentBranchUses) {
   const StreamId main = create_stream();
   const StreamId side = create_stream();
   Block* kept = allocate(2 * kMiB, side);
@@ -149,7 +149,7 @@ TEST_P(EngineCaptureContract, DoesNotReuseABlockBesideAnotherCapturedStream) {
   require_ok(device().copy(kept->address, block->address, 2 * kMiB, side));
   record_stream(block, side);
   const AddressRange range = free_while_used(block);
-  Block* next = allocate(2 * kMiB, main);  // its work runs concurrently with the copy
+  Block* next = allocate(2 * kMiB, main);  // its fill is concurrent with the copy
   fill(next, 0x22);
   order_streams(side, main);
   const GraphId graph = end_capture();

@@ -198,7 +198,7 @@ TEST_P(EngineCheckpointContract, RestoreFailsWhileOtherStreamsUseABlock) {
   expect_no_checkpoint("was freed but is still in use: synchronize its streams");
   resume_stream(busy);
   mark_finished(in_use);
-  free(allocate(kMiB));  // some engines collect finished uses only here
+  free(allocate(kMiB));  // some engines detect finished uses only in these calls
   EXPECT_TRUE(restore(checkpoint).freed.empty());
   take_checkpoint();
   end_routing(kPool);

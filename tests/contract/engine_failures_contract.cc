@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Failing and lost devices: failures are reported with their kind, and no memory is leaked.
+// Failing and lost devices: each failure is reported with its StatusKind, and no memory leaks.
 #include "engine_contract.h"
 
 namespace ashlar::contract {

@@ -12,7 +12,7 @@
 
 namespace ashlar::contract {
 
-// Functions with the name of a function of sim::Machine do the same as that function.
+// A function with the same name as a function of sim::Machine does the same.
 class EngineMachine {
  public:
   virtual ~EngineMachine() = default;

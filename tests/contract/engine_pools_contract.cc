@@ -15,7 +15,7 @@ namespace {
 constexpr PoolId kFirst{0, 1};
 constexpr PoolId kSecond{0, 2};
 
-// A segment source on the device that counts its segments.
+// A segment source that allocates from the device and counts its segments.
 class CountingSource final : public SegmentSource {
  public:
   explicit CountingSource(Device& device) : device_(device) {}
@@ -271,7 +271,7 @@ TEST_P(EnginePoolsContract, WaitsForSegmentsReturningToTheirSource) {
   allocate(200 * kMiB);
 }
 
-TEST_P(EnginePoolsContract, EmptySegmentSourceIsOutOfMemoryAndRetried) {
+TEST_P(EnginePoolsContract, ReportsOutOfMemoryAndRetriesWhenSourceIsEmpty) {
   const auto source = std::make_shared<CountingSource>(device());
   require_ok(engine().create_pool(kFirst, {.source = source}));
   source->is_empty = true;

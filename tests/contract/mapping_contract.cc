@@ -207,7 +207,7 @@ TEST_P(VirtualMemoryContract, AccessIsPerExtent) {
   EXPECT_TRUE(is_usable(begin + granule));
 }
 
-TEST_P(VirtualMemoryContract, SetAccessAdmitsAnotherDevice) {
+TEST_P(VirtualMemoryContract, SetAccessCanGrantAccessToAnotherDevice) {
   if (!has_other()) GTEST_SKIP() << kNeedsTwoDevices;
   if (!require_ok(other().can_access_peer(properties().index))) GTEST_SKIP() << "no peer access";
   const MappedRange mapped = map_range(granule_bytes());

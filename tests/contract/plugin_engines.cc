@@ -12,7 +12,7 @@
 namespace ashlar::contract {
 namespace {
 
-// A minimal allocator of a user for one device, with the state that the plug-in's C functions need.
+// A user's minimal allocator for one device, with the state that the plug-in's C functions need.
 // Frees memory once its stream is idle, like a stream-ordered free.
 struct UserAllocator {
   struct Freed {
@@ -72,8 +72,8 @@ const ashlar_plugin_hooks kHooks = [] {
   return hooks;
 }();
 
-// Returns a plug-in that allocates from `device`. Its destruction frees the remaining memory; on a
-// lost device, where frees fail, the memory is only forgotten.
+// Returns a plug-in that allocates from `device`. Destroying it frees the remaining memory; on a
+// lost device, where frees fail, it only drops the list of that memory.
 std::shared_ptr<const Plugin> plugin_on(Device& device) {
   UserAllocator& allocator = user_allocators[device.properties().index.value()];
   allocator.device = &device;

@@ -93,7 +93,7 @@ TEST_P(StreamsContract, StreamIsIdleOnlyAfterItsLastWorkFinishes) {
   const StreamId stream = create_stream();
   EXPECT_TRUE(require_ok(device().is_idle(stream)));
   StreamGate& running = block_stream(stream);
-  EXPECT_TRUE(stays_busy(stream)) << "its last piece is still running";
+  EXPECT_TRUE(stays_busy(stream)) << "its last piece of work is still running";
   running.open();
   EXPECT_TRUE(becomes_idle(stream));
 }

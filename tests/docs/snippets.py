@@ -220,7 +220,7 @@ def write_cpp(output):
 
 
 def write_cpp_not_run(output):
-    """Writes a file that is only compiled, so its functions need not link."""
+    """Writes a file that is compiled but not linked."""
     output.write_text(cpp_functions(is_run=False)[1], encoding="utf-8")
     return 0
 
@@ -328,7 +328,8 @@ def matches(expected, output):
 # --- Python
 
 def run_python():
-    """Runs the python blocks of each page in one namespace; checks names where not run."""
+    """Runs the python blocks of each page in one namespace. For blocks that are not run, checks
+    only that the names from the package exist."""
     findings, run, spaces = [], 0, {}
     before = os.getcwd()
     for block in all_blocks():

@@ -3,10 +3,10 @@
 // Sends arbitrary bytes, in pieces of any size, to a real HTTP server that serves the viewer or
 // live monitoring on a port or a Unix socket. All responses must be complete and well-formed. On a
 // port, all must be errors unless the bytes contain the token. Sending all bytes in one piece must
-// give as many responses, with the same first digits of their status codes.
+// give the same number of responses, whose status codes begin with the same digits.
 //
-// The first line of an input is not sent. Its first character selects the server, see
-// select_server(). Each further character is the size of a piece: '0' for one byte, '1' for two,
+// The first line of an input is not sent. Its first character selects the server (see
+// select_server()). Each further character is the size of a piece: '0' for one byte, '1' for two,
 // '2' for four. The remaining bytes are sent in one piece.
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -174,8 +174,8 @@ class Client {
     return true;
   }
 
-  // Waits until the server (on a port: its kernel) has read everything, so that the next piece
-  // arrives separately.
+  // Waits until the server (on a port: the kernel on its side) has received everything, so that the
+  // next piece arrives separately.
   bool wait_until_read() {
     while (true) {
       int unread_bytes = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses arbitrary bytes as the head of an HTTP response and as the kernel's lists of sockets. All
-// results must lie within the input.
+// Parses arbitrary bytes as the head of an HTTP response and as the lists of sockets in /proc/net.
+// All results must lie within the input.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

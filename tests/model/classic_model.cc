@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements allocation and freeing by linear search, and growth.
+// Implements allocation, freeing and growth by linear search.
 #include "classic_model.h"
 
 #include <algorithm>
@@ -23,16 +23,16 @@ std::optional<uint64_t> ClassicModel::allocate(size_t bytes, StreamId stream) {
   return std::nullopt;
 }
 
-bool ClassicModel::would_climb_ladder(size_t bytes, StreamId stream) const {
+bool ClassicModel::may_wait_for_streams(size_t bytes, StreamId stream) const {
   const FitRequest wanted = make_request(bytes, stream);
   if (best_fit(wanted, wanted.list, options_.expandable_segments)) return false;
   ClassicModel trial = *this;
   (void)trial.search(wanted);
   trial.collect_by_age();
   if (trial.reserved_bytes_ != reserved_bytes_) return true;
-  // An upper bound of the new memory that the request needs, also in an expandable segment. If the
-  // bound is too high, the run finishes all streams although the engine does not wait for them,
-  // which only makes pending blocks complete early.
+  // An upper bound on the new memory that the request needs, whether or not its segment is
+  // expandable. If the bound is too high, the run finishes all streams although the engine does not
+  // wait for them, which only makes pending blocks complete early.
   const size_t most =
       std::max(wanted.segment_bytes, wanted.bytes + 2 * granule(wanted.list.is_small));
   return trial.is_above_limit(most) || trial.reserved_bytes_ + most > capacity_bytes_;

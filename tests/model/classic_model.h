@@ -70,7 +70,7 @@ class ClassicModel {
   // Whether the request may make the engine wait for streams, because garbage collection releases
   // old segments, or because the request needs new memory for which the device or the limit may be
   // too small.
-  bool would_climb_ladder(size_t bytes, StreamId stream) const;
+  bool may_wait_for_streams(size_t bytes, StreamId stream) const;
   // Frees a block. `state` is kFree, or kPending until complete().
   void free(uint64_t address, BlockState state);
   void complete(uint64_t address);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements the model's reclaim ladder, trim and garbage collection.
+// Implements what the model does when the device is full, trim, and garbage collection.
 #include <algorithm>
 
 #include "classic_model.h"

@@ -81,13 +81,13 @@ void ClassicRun::allocate(const Operation& operation, StreamId stream) {
   } else {
     complete();
   }
-  const bool climbs_ladder = model_.would_climb_ladder(bytes, stream);
-  if (climbs_ladder) finish_all();
-  if (climbs_ladder && !is_capturing) complete();
+  const bool may_wait = model_.may_wait_for_streams(bytes, stream);
+  if (may_wait) finish_all();
+  if (may_wait && !is_capturing) complete();
   while (model_.unused_address_count() < 4) add_segment_address();
   const Result<Block*> block = engine_->allocate({bytes, stream});
   const std::optional<uint64_t> predicted = model_.allocate(bytes, stream);
-  if (climbs_ladder) keep_all_busy();
+  if (may_wait) keep_all_busy();
   if (!block.ok() && !block.status().is_out_of_memory()) disagree(block.status().to_string());
   if (block.ok()) live_.push_back({*block, (*block)->address.value(), operation.id, {}, {}});
   if (block.ok() != predicted.has_value()) {

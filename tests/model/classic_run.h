@@ -94,8 +94,8 @@ class ClassicRun {
   void reuse_within_capture(StreamId stream);
   void compare_operations();
 
-  // Pauses the stream and queues work on it. Does nothing for the default stream, and for a
-  // capturing stream, which was resumed before.
+  // Pauses the stream and queues work on it. Does nothing for the default stream and for capturing
+  // streams, which must not be paused.
   void keep_busy(StreamId stream) {
     if (stream == kDefaultStream || capture_.includes(stream)) return;
     (void)machine_->pause_stream(kDevice, stream).ok();

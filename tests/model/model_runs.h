@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random runs with many seeds until one disagrees; shared by the tests of all engines.
+// Performs random runs with many seeds, and stops at the first run in which the engine disagrees
+// with the expectation. Shared by the tests of all engines.
 //
 // Each run first prints its seed and the drawn setting. ASHLAR_MODEL_SEED=17 runs only that seed,
 // in every length. After a failure, the test prints a short list of operations that still fails.

@@ -15,7 +15,7 @@ namespace ashlar::model {
 enum class OperationKind {
   kAllocate,  // `number` bytes on stream `which`
   kFree,      // the live block with index `number` modulo the number of live blocks
-  kUse,       // the block that kFree would free, on stream `which`
+  kUse,       // uses the block that kFree would free, on stream `which`
   kFinish,    // stream `which` finishes its work
   kTrim,
   kFraction,  // sets one of a few memory fractions
@@ -23,7 +23,7 @@ enum class OperationKind {
   kUnroute,   // ends the routing to pool `number`
   kDrop,      // releases pool `number` completely
   kCapture,   // begins a capture of stream `which`, if none is in progress, routed to pool `number`
-  kWork,      // work on stream `which` if it is capturing
+  kWork,      // queues work on stream `which` if it is capturing
   kOrder,     // orders a captured stream before stream `which`, which joins, or vice versa
   kEnd,       // ends the capture
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One run of the paged engine, which checks invariants: no memory serves two blocks, through any
-// view; trackers receive consistent entries; statistics equal an account that the run keeps. Unlike
-// the classic model, it predicts no addresses.
+// One run of the paged engine, which checks invariants: no memory belongs to two blocks at the same
+// time, in any views; trackers receive consistent entries; statistics equal the sums that the run
+// computes itself. Unlike the classic model, it predicts no addresses.
 #pragma once
 
 #include <array>

@@ -266,7 +266,8 @@ TEST_P(RankFailures, SurvivorsNameVictimBeforeDeadline) {
       ::raise(fault.signal);
     };
     // The deadline is short if the victim fails before ranks have connected, because then only the
-    // deadline reveals a missing rank. The ranks start together, so that only the victim misses it.
+    // deadline reveals a missing rank. The ranks start together, so that only the victim can be
+    // missing at the deadline.
     if (!context.store->barrier("start", 3, kNoExpiry, long_deadline()).ok()) return "no barrier";
     const bool is_before_connecting = fault.phase == Phase::kJoining;
     const Deadline deadline = Deadline::after(is_before_connecting ? seconds(1) : seconds(20));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A rank is killed or stopped at exact points inside an all-reduce or a barrier, selected by access
-// traps (mp/harness/access_trap.h). All survivors must name it.
+// traps (mp/harness/access_trap.h). All survivors must name that rank.
 #include <signal.h>
 
 #include "mp/harness/access_trap.h"

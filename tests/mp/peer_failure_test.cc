@@ -28,7 +28,7 @@ std::vector<std::string> survivor_results(int signal, const GroupCall& operation
   return results;
 }
 
-// Brackets in a result mark another reason, or leaked descriptors or mappings.
+// A result has brackets if the rank failed for another reason, or leaked descriptors or mappings.
 const auto kNamesVictim = Each(AllOf(HasSubstr("rank 1"), Not(HasSubstr("["))));
 
 const GroupCall kWaitSignal = [](SymmetricRank& own) {

@@ -54,7 +54,8 @@ TEST_P(StoreKeys, ExpireAfterKilledRankWhenPeersLeave) {
   RankProcesses ranks(3, [&](RankContext& context) -> std::string {
     if (context.rank == 1) context.store = std::make_shared<KillingStore>(context.store, key_end);
     // The deadline is short if the victim fails before ranks have connected, because then only the
-    // deadline reveals a missing rank. The ranks start together, so that only the victim misses it.
+    // deadline reveals a missing rank. The ranks start together, so that only the victim can be
+    // missing at the deadline.
     if (!context.store->barrier("start", 3, kNoExpiry, long_deadline()).ok()) return "no barrier";
     const Deadline deadline = Deadline::after(key_end == "/join/1" ? seconds(1) : seconds(20));
     CommunicatorOptions options = context.options();
@@ -71,8 +72,8 @@ TEST_P(StoreKeys, ExpireAfterKilledRankWhenPeersLeave) {
   EXPECT_THAT(ranks.store_keys_after_three_leases(), IsEmpty());
 }
 
-// The other ranks have seen the killed rank arrive and complete the exchange, but no rank is the
-// last to leave and deletes the keys, so the keys must expire.
+// The other ranks have seen the killed rank arrive and complete the exchange. Since the killed rank
+// never leaves, no rank deletes the keys as the last one, and they must expire.
 TEST(StoreKeys, ExpireAfterRankIsKilledWhileLeaving) {
   RankProcesses ranks(3, [](RankContext& context) -> std::string {
     // Exchanges 0 and 1 belong to joining.

@@ -55,7 +55,7 @@ TEST_F(SymmetricCudaFallback, FallbackPreservesLastError) {
   EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-TEST_F(SymmetricCudaFallback, ReportsReasonWithoutLastErrorWhenDriverRefuses) {
+TEST_F(SymmetricCudaFallback, ReportsReasonButSetsNoLastErrorWhenProbeFails) {
   RankProcesses ranks(2, on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
                         if (rank.rank.rank == 1) {
                           rank.driver.set_result("cuMulticastGetGranularity",

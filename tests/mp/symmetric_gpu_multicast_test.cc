@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Multicast of CUDA devices on the stand-in driver, in several processes. Either all ranks set it
-// up, or none does and all report the same reason. Nothing leaks. Long because it covers every way
-// in which setup can fail.
+// up, or none does and all report the same reason. Nothing leaks. The file is long because it
+// covers every way in which setup can fail.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -80,7 +80,7 @@ const std::vector<DriverFault>& driver_faults() {
       {"cuMemExportToShareableHandle", kNotPermitted, {0}},
       {"cuMemImportFromShareableHandle", kInvalidValue, {1}},
       {"cuMemImportFromShareableHandle", kUnknown, {0, 1, 2}},
-      // The code for a device that is already part of the object.
+      // The driver returns this code for a device that is already part of the object.
       {"cuMulticastAddDevice", kInvalidValue, {2}},
       {"cuMulticastAddDevice", kInvalidValue, {0}},
       {"cuMulticastBindMem", kSystemNotReady, {1}},
@@ -232,7 +232,8 @@ size_t objects_freed_with_handle(const StandinGpuRank& rank, DeviceRank& own) {
 }
 
 // After a timeout of a signal or barrier, no rank can be using multicast, so its objects are still
-// released. After a collective's timeout, other ranks may still be inside the collective.
+// released. After a collective's timeout, other ranks may still be inside the collective, so the
+// objects are kept.
 TEST_F(SymmetricCudaMulticast, IsKeptAfterTimedOutCollectiveOnly) {
   RankProcesses ranks(
       2, on_standin_gpu([](const StandinGpuRank& rank) -> std::string {

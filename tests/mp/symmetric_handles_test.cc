@@ -74,7 +74,7 @@ TEST(SymmetricHandles, ProvideAddressTablesForHostMemory) {
 }
 
 // Data written before a word is stored is visible after an acquire load of that word.
-TEST_P(SymmetricHandles, StoredWordsRelease) {
+TEST_P(SymmetricHandles, StoreWordsIsARelease) {
   RankProcesses ranks(
       GetParam(), with_memory(kHandleBytes, [](SymmetricRank& own) -> std::string {
         const Handle& handle = own.handle;
@@ -133,8 +133,8 @@ TEST_P(SymmetricHandles, KernelReachesEveryRankByTable) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// Twice creates more tables than fit in the first allocation of tables. The second round must reuse
-// the memory of the first.
+// Two rounds each create more tables than fit in the first allocation of tables. The second round
+// must reuse the memory of the first.
 TEST(SymmetricHandles, HaveOneTablePerHandle) {
   RankProcesses ranks(1, [](const RankSpec& rank) -> std::string {
     const std::unique_ptr<sim::Machine> machine = make_machine(1);

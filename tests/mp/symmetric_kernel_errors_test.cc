@@ -147,7 +147,8 @@ TEST_F(SymmetricGpuKernelErrors, PeerDeathEndsStreamWorkAndWaits) {
   EXPECT_EQ(results[0], results[2]);
 }
 
-// Destroying a handle waits for its kernels. A kernel without a partner ends with its group.
+// Destroying a handle waits for its kernels. Destroying a group ends kernels that still wait for a
+// peer.
 TEST_F(SymmetricGpuKernelErrors, HandlesAndGroupsWaitForStreamWork) {
   RankProcesses ranks(2, on_gpu([](const RankSpec& rank, Device& device) -> std::string {
                         const StreamId stream = *device.create_stream();

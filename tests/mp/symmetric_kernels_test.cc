@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Results of the kernels of symmetric memory against those of host memory, in several processes on
-// one device. Errors are in symmetric_kernel_errors_test.cc. Runs on the stand-in driver, which
+// Compares the results of the kernels with the results on host memory, in several processes on one
+// device. Errors are in symmetric_kernel_errors_test.cc. Runs on the stand-in driver, which
 // executes the functions that are compiled for GPUs, or with ASHLAR_TEST_DEVICE=cuda on a GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -258,7 +258,7 @@ std::string check_large_transfers(DeviceRank& own) {
   const size_t bytes = is_on_hardware() ? size_t{4} << 20 : size_t{128} << 10;
   const int rounds = is_on_hardware() ? 60 : 2;
   const size_t ranks = static_cast<size_t>(own.group.world_size());
-  const size_t count = bytes / sizeof(int32_t) - 3;  // no multiple of a block, vector or rank count
+  const size_t count = bytes / sizeof(int32_t) - 3;  // no whole number of blocks, vectors or shares
   const size_t share = count / ranks;
   const SymmetricBuffer buffer = own.heap.allocate(bytes);
   const Handle handle = own.group.rendezvous(buffer, kTestTimeout);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Setup of multicast on simulated devices, in several processes. Either all ranks set it up, or
-// none does and all report the same reason. A failed setup is undone in reverse order. Long because
-// it contains the recording driver.
+// none does and all report the same reason. A failed setup is undone in reverse order. The file is
+// long because it contains the recording driver.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -98,7 +98,8 @@ std::string join_words(const std::vector<std::string>& words) {
   return all;
 }
 
-// One rank below the public API, with a recording driver.
+// A rank that uses the internal classes instead of the public API, with a driver that records its
+// calls.
 struct RecordingRank {
   explicit RecordingRank(const RankSpec& rank, CommunicatorOptions options = {})
       : machine(make_machine(rank.world_size)),

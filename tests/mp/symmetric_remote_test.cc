@@ -72,7 +72,7 @@ const GroupCall kWaitSignal = [](SymmetricRank& own) {
   own.handle.wait_signal(own.handle.world_size() - 1, 0, kTestTimeout);
 };
 
-// Brackets in a result mark another reason, or leaked descriptors or mappings.
+// A result has brackets if the rank failed for another reason, or leaked descriptors or mappings.
 const auto kNamesVictim = AllOf(HasSubstr("rank 3 of group world"), Not(HasSubstr("[")));
 
 class SymmetricMachines : public ::testing::Test {

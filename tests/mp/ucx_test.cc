@@ -151,7 +151,7 @@ TEST(UcxProcessDeaths, FailEveryWaiterWithRankNameOverTcp) {
     if (context.rank == 1) {
       ::raise(SIGKILL);
     }
-    // One thread waits for a signal that is never sent, the others wait for the dead rank.
+    // One thread waits for a signal that is never sent; the others wait for the dead rank.
     std::vector<std::string> results(3);
     const auto repeat_until_failure = [&](auto operation, std::string& into) {
       const Deadline end = long_deadline();

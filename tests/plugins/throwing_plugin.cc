@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plug-in that throws exceptions, which the types of its functions allow in C++.
+// A plug-in whose functions throw. C++ permits this, because the function types in plugin.h are not
+// noexcept.
 #include <cstddef>
 #include <stdexcept>
 

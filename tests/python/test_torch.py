@@ -200,7 +200,7 @@ class EnabledTest(unittest.TestCase):
 
 
 class ProcessTest(unittest.TestCase):
-    """Tests that need a new process each."""
+    """Tests that each need a new process."""
 
     def test_import_loads_neither_pytorch_nor_library(self):
         done = in_a_process("import ashlar, ashlar.torch\n"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The type-generic names: each selects by pointer type, with and without a context argument.
+// The type-generic names: each selects a function by the type of its pointer argument, with and
+// without a context argument.
 #include <complex.h>
 
 #include "checks.h"

@@ -33,7 +33,7 @@ Code code_of(const Status& status) {
   return kUnknown;
 }
 
-// The instance is never destroyed, like a driver.
+// The instance is never destroyed: a driver's functions can also be called until the process exits.
 Core& Core::get() {
   static Core* const core = std::make_unique<Core>().release();
   return *core;
@@ -178,7 +178,7 @@ Code Core::map(size_t on, AddressRange range, uint64_t extent) {
   if (extent_of(extent).bytes != range.bytes) return kNotSupported;
   {
     const std::lock_guard lock(mutex_);
-    // A driver that supports one mapping per extent returns this error.
+    // A driver that supports only one mapping per extent returns this error.
     if (features_.alias == AliasBehavior::kRefused && is_mapped_locked(extent)) {
       return kInvalidValue;
     }
@@ -313,7 +313,7 @@ Code Core::bind_multicast(uint64_t object, uint64_t extent, size_t bytes) {
   return multicasts_.bind(object, {extent, owner.properties().uuid, bytes}, *std::move(fd));
 }
 
-// Like some drivers, cannot unbind memory that was released before.
+// Like some drivers, cannot unbind memory that was already released.
 Code Core::unbind_multicast(uint64_t object, size_t from, size_t bytes) {
   const auto& uuid = device(from).properties().uuid;
   const std::optional<MulticastTable::BoundExtent> bound = multicasts_.bound_extent(object, uuid);

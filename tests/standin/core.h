@@ -55,7 +55,7 @@ struct Features {
   AliasBehavior alias = AliasBehavior::kCoherent;
   bool export_fd = true;
   bool export_fabric = true;
-  bool export_both = true;  // one extent as a descriptor and as a fabric handle
+  bool export_both = true;  // one extent can be exported as a descriptor and as a fabric handle
   bool share_allocations = true;
   bool stream_ordered_pool = true;
   bool reserve_alignment = true;  // accepts an alignment above the granularity
@@ -69,8 +69,8 @@ class Core {
   // Returns the instance of this library, which starts with two small devices.
   static Core& get();
 
-  // Replaces the machine and forgets all handles, mappings and results that were set. REQUIRES: the
-  // old machine is no longer in use.
+  // Replaces the machine and removes all handles, mappings and results from set_result(). REQUIRES:
+  // the old machine is no longer in use.
   void restart(const sim::Options& options, const Features& features);
   sim::Machine& machine();
   const Features& features() const { return features_; }
@@ -144,7 +144,7 @@ class Core {
   Code destroy_graph(uint64_t graph);
 
  private:
-  // A user object. Destroyed with the last graph, graph exec and queued launch that refers to it.
+  // A user object. Destroyed when no graph, graph exec or queued launch refers to it any more.
   struct Object {
     ~Object();
     void* user_data = nullptr;
@@ -167,7 +167,7 @@ class Core {
   struct Mapping {
     uint64_t extent = 0;
     size_t bytes = 0;
-    bool is_alias = false;  // the extent was mapped elsewhere before
+    bool is_alias = false;  // the extent was already mapped at another address
   };
 
   bool is_mapped_locked(uint64_t extent) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stand-in for libcuda.so.1: the functions that only CUDA has, such as contexts and peers.
+// The stand-in for libcuda.so.1: the functions that CUDA and HIP do not share, such as those for
+// contexts and peer access.
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -65,7 +66,7 @@ ASHLAR_STANDIN int cuDeviceGetName(char* name, int bytes, int) {
   return kDone;
 }
 
-// Always reports virtual memory, although calls may then reject it; see Features.
+// Always reports virtual memory. Without Features::virtual_memory, the calls that need it fail.
 ASHLAR_STANDIN int cuDeviceGetAttribute(int* value, int attribute, int) {
   *value =
       attribute == cuda::kAttributeVirtualMemory ||

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stand-in for libamdhip64.so: the functions that only HIP has, such as the current device, the
-// last error and peers.
+// The stand-in for libamdhip64.so: the functions that CUDA and HIP do not share, such as those for
+// the current device, the last error and peer access.
 #include <cstring>
 #include <optional>
 #include <utility>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The multicast objects of a stand-in driver, shared between processes through a page of memory.
-// Returns errors where a real driver blocks forever or misbehaves: binding or mapping before all
-// devices were added, importing an object that its creator released before that, adding a device
-// twice, or releasing a bound or mapped object. Thread safe.
+// Returns errors where a real driver blocks forever or misbehaves: binding or mapping an object to
+// which not all devices were added, importing an object that its creator released in that state,
+// adding a device twice, or releasing a bound or mapped object. Thread safe.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Draws from most calls of an engine, but not from those on which the stress test itself relies:
-// kernels, the end of a capture, and capture contents.
+// Draws the failing call from most device calls that an engine makes. Excludes the calls on which
+// the stress test itself relies: launching kernels, ending a capture, and querying its contents.
 #include "faults.h"
 
 #include <array>

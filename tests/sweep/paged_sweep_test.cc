@@ -101,7 +101,8 @@ void PagedWorkload::trim_by_size() {
   expect_ok_or_fault(engine_.trim_to({0, TrimWait::kForWork, {}}).status());
 }
 
-// Twice restores a pool whose memory has been stitched across streams since its checkpoint.
+// Takes a checkpoint of a pool, and restores it twice, each time after the pool's memory has been
+// stitched across streams.
 void PagedWorkload::restore_checkpoints() {
   route(kCheckedPool);
   for (int i = 0; i < 4; ++i) allocate(6 * kMiB);

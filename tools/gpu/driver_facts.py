@@ -7,7 +7,7 @@ Prints one line per question: a name and the driver's result. Needs a GPU and li
     python3 tools/gpu/driver_facts.py
 docs/internals/driver_facts.md has the output on which the contract and the cost model are based.
 
-Long because it contains all questions in order; each is short.
+The file is long because it contains all questions in order; each is short.
 """
 
 import ctypes

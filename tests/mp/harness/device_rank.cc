@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kGuardWord = 0x5A5A5A5A;
 constexpr size_t kWords = 100;
-constexpr int64_t kBegin = 256;  // offset at which collectives work
+constexpr int64_t kBegin = 256;  // offset of the words that collectives work on
 
 // Fills the memory with guard words, except for the words that the collective works on.
 void prepare(const DeviceRank& own, size_t words, int value) {

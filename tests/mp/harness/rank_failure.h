@@ -28,7 +28,7 @@ inline const GroupCall kAllReduce = [](SymmetricRank& own) {
 };
 
 // Collective. Runs `operation` and returns the message of its PeerError, or "succeeded". Later
-// calls must throw the same error; deviations are appended in brackets.
+// calls must throw the same error; any other outcome is appended in brackets.
 std::string run_with_rank_failure(const GroupCall& operation, const RankFailure& rank_failure,
                                   SymmetricRank& own);
 

@@ -15,7 +15,7 @@
 
 namespace ashlar::symm {
 
-// The inputs of a rank that joins a group through the classes below the public API.
+// The inputs of a rank that joins a group through the internal classes.
 struct RankContext {
   static ProcessOptions short_lease_options() {
     return {std::chrono::milliseconds(100), std::chrono::milliseconds(2000)};
@@ -48,9 +48,9 @@ struct RankSpec {
   std::shared_ptr<Store> store{};
 };
 
-// The function that each rank runs: RankBody for the classes below the public API, RankMain for the
-// public API. Returns the rank's result, which the test checks; usually an error description, or an
-// empty string on success.
+// The function that each rank runs: RankBody uses the internal classes, RankMain the public API.
+// Returns the rank's result, which the test checks; usually an error description, or an empty
+// string on success.
 using RankBody = std::function<std::string(RankContext& context)>;
 using RankMain = std::function<std::string(const RankSpec& rank)>;
 

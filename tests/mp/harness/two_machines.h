@@ -12,7 +12,7 @@
 
 namespace ashlar::symm {
 
-// Two sets of namespaces whose networks reach only each other.
+// Two sets of namespaces whose networks reach only each other. `side` is the machine, 0 or 1.
 class TwoMachines {
  public:
   TwoMachines();

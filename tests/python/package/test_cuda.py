@@ -9,7 +9,7 @@ import ashlar
 
 pytestmark = pytest.mark.skipif("ASHLAR_CUDA_DRIVER" not in os.environ,
                                 reason="no stand-in driver: ASHLAR_CUDA_DRIVER does not name one")
-CUDA = 2  # of DLPack
+CUDA = 2  # DLPack's device type
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 import ashlar
 
-CPU, CUDA_HOST = 1, 3  # of DLPack
+CPU, CUDA_HOST = 1, 3  # DLPack's device types
 
 
 @pytest.fixture

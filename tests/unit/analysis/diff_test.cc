@@ -47,7 +47,7 @@ TEST(DiffTest, SortsByAbsoluteDifference) {
   EXPECT_EQ(diff.by_stack[2].difference(), 0);
 }
 
-TEST(DiffTest, IncludesRowsOfOneSideOnly) {
+TEST(DiffTest, IncludesRowsOfOnlyOneRecording) {
   TraceBuilder base;
   base.alloc(0, 100).from(1);
   TraceBuilder now;
@@ -83,7 +83,7 @@ TEST(DiffTest, MatchesStreamsByOrderOfAppearance) {
   EXPECT_EQ(diff.by_stream[1].key, 0U);
 }
 
-TEST(DiffTest, IsEmptyForEmptySides) {
+TEST(DiffTest, IsEmptyForEmptyRecordings) {
   TraceBuilder base;
   TraceBuilder now;
   EXPECT_TRUE(diff_of(base, now).by_stack.empty());

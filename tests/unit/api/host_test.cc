@@ -254,7 +254,7 @@ TEST_F(HostAllocatorTest, ReportsDestructorErrorInNextCall) {
     {
       HostBuffer buffer = host.allocate(kPinnedBytes);
       buffer.record_stream(stream);
-      // Fails two calls: the one of the free, and the retry when the free polls pending blocks.
+      // Fails the call that the free makes, and its retry when the free polls pending blocks.
       machine_->inject({.call = DeviceCall::kRecordEvent, .count = 2});
     }
     if (by_trim) {

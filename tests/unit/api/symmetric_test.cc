@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The public API of symmetric memory, with ranks as threads: operations and argument checks.
-// Long because every function of a handle has its checks.
+// The file is long because every function of a handle checks its arguments.
 #include "ashlar/symmetric.h"
 
 #include <gmock/gmock.h>
@@ -203,16 +203,16 @@ TEST(SymmetricApiConcurrency, SerializesOperationsOfThreadsOfOneRank) {
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-// Blocks one thread of rank 0 in `operation` without a timeout, because rank 1 is late. Returns the
-// message of the timeout error from another thread of rank 0 that calls `operation`. Repeats that
-// call if it was entered first.
+// Two threads of rank 0 call `operation`. The first blocks without a timeout until rank 1 calls it,
+// too. Returns the message of the second thread's timeout error. Repeats the second thread's call
+// if it was not blocked by the first.
 std::string timeout_while_another_thread_waits(
     const std::function<void(Rank&, Timeout)>& operation) {
   std::string message;
-  std::atomic<bool> is_late{false};
+  std::atomic<bool> has_timed_out{false};
   const auto ended = on_ranks(2, [&](Rank& own) {
     if (own.group.rank() == 1) {
-      EXPECT_TRUE(contract::eventually([&] { return is_late.load(); }));
+      EXPECT_TRUE(contract::eventually([&] { return has_timed_out.load(); }));
       operation(own, Timeout(0));
       return;
     }
@@ -225,7 +225,7 @@ std::string timeout_while_another_thread_waits(
         message = late.status().message();
       }
     }
-    is_late = true;
+    has_timed_out = true;
     first.join();
   });
   EXPECT_THAT(ended, Each(IsEmpty()));

@@ -118,7 +118,8 @@ TEST(SymmetricLeasesConcurrency, RejectsDifferentLeasesOnAllRanks) {
   EXPECT_EQ(ended[0], ended[1]);
 }
 
-// More ranks than the one-step barrier supports, and more than cores: hence the long leases.
+// There are more ranks than the one-step barrier supports. Leases are long because there are also
+// more ranks than cores.
 TEST(SymmetricThreadsConcurrency, BarriersAndReductionsWorkFor80Ranks) {
   constexpr int kRanks = 80;
   const auto ended = on_threads(kRanks, [](const RankSpec& rank) {
@@ -143,7 +144,7 @@ TEST(SymmetricThreadsConcurrency, BarriersAndReductionsWorkFor80Ranks) {
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-TEST_P(SymmetricThreadsConcurrency, RanksOnSeparateDevices) {
+TEST_P(SymmetricThreadsConcurrency, RanksRunOnSeparateDevices) {
   const std::unique_ptr<sim::Machine> machine = make_machine(GetParam());
   const auto ended = on_threads(GetParam(), [&](const RankSpec& rank) {
     SimDeviceRank own(rank, *machine);
@@ -184,7 +185,7 @@ TEST_P(SymmetricThreadsConcurrency, RanksShareOneGpu) {
 }
 
 // Each device maps the memory of all ranks at its own addresses.
-TEST(SymmetricThreadsConcurrency, RanksOnSeparateGpus) {
+TEST(SymmetricThreadsConcurrency, RanksRunOnSeparateGpus) {
   if (kernel_image() == nullptr) GTEST_SKIP() << "built without nvcc and clang: no kernels";
   const std::unique_ptr<DeviceSet> devices = *try_open_cuda({.library = ASHLAR_CUDA_STANDIN});
   const auto ended = on_threads(2, [&](const RankSpec& rank) {
@@ -207,14 +208,14 @@ std::string timeout_message(const std::function<void()>& operation) {
 }
 
 // While a call waits for a signal on channel 4, a queued wait for channel 5 fails. If the call
-// starts late, it may report that error instead, but must then not have consumed its own signal.
+// starts after that failure, it may report the failure instead, but must not consume its signal.
 TEST(SymmetricThreadsConcurrency, BlockedCallDoesNotReportErrorOfOtherWork) {
   const std::unique_ptr<sim::Machine> machine = make_machine(2);
-  std::atomic<bool> is_late{false};
+  std::atomic<bool> has_wait_failed{false};
   const auto ended = on_threads(2, [&](const RankSpec& rank) {
     SimDeviceRank own(rank, *machine);
     if (rank.rank == 1) {
-      is_late.wait(false);
+      has_wait_failed.wait(false);
       own.handle.put_signal(0, 4, kTestTimeout);
       own.group.leave(kTestTimeout);
       return;
@@ -223,8 +224,8 @@ TEST(SymmetricThreadsConcurrency, BlockedCallDoesNotReportErrorOfOtherWork) {
     own.handle.wait_signal(1, 5, std::chrono::milliseconds(100), stream);
     std::thread watch([&] {
       EXPECT_TRUE(own.device().synchronize_stream(stream).ok());
-      is_late = true;
-      is_late.notify_all();
+      has_wait_failed = true;
+      has_wait_failed.notify_all();
     });
     const std::string first = timeout_message([&] { own.handle.wait_signal(1, 4, kTestTimeout); });
     watch.join();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of frees during a capture: deferred, or reused where the graph proves it safe.
+// Tests of frees during a capture: a free is deferred, unless the graph proves that the block can
+// be reused safely.
 #include <gtest/gtest.h>
 
 #include "classic_fixture.h"
@@ -73,7 +74,7 @@ TEST_F(CaptureTest, OutsideAllocationLeavesFreesDeferred) {
   end_capture();
 }
 
-TEST_F(CaptureTest, TrimDoesNotBreakCapture) {
+TEST_F(CaptureTest, TrimDoesNotInvalidateCapture) {
   start();
   const PoolId released{0, 9};
   const StreamId captured = new_stream();
@@ -92,7 +93,7 @@ TEST_F(CaptureTest, TrimDoesNotBreakCapture) {
   must(engine_->capture_ended());
 }
 
-TEST_F(CaptureTest, ReuseNeedsGraphToPassLastUse) {
+TEST_F(CaptureTest, ReusesBlockOnlyAfterItsLastUseInGraph) {
   start_capture(true);
   const DeviceAddress at = free_block_used_on_both();
   Block* before = allocate(kMiB, main_);
@@ -103,7 +104,7 @@ TEST_F(CaptureTest, ReuseNeedsGraphToPassLastUse) {
   end_capture();
 }
 
-TEST_F(CaptureTest, ReuseIgnoresStreamsOutsideCapture) {
+TEST_F(CaptureTest, DoesNotReuseBlockUsedOutsideCapture) {
   start_capture(true);
   const StreamId outside = busy_stream();
   Block* block = allocate(kMiB, main_);
@@ -120,7 +121,7 @@ TEST_F(CaptureTest, ReuseIgnoresStreamsOutsideCapture) {
   EXPECT_EQ(stats().active.all.current, 2);
 }
 
-TEST_F(CaptureTest, ReuseIgnoresStreamsOfTwoCaptures) {
+TEST_F(CaptureTest, DoesNotReuseBlockUsedInAnotherCapture) {
   start_capture(true);
   const StreamId elsewhere = new_stream();
   engine_->capture_began();
@@ -226,14 +227,14 @@ TEST_F(CaptureTest, UseDuringAndAfterCaptureNeedsEvent) {
   EXPECT_EQ(allocate(kMiB)->address, at);
 }
 
-TEST_F(CaptureTest, DeviceAllocationDoesNotBreakCapture) {
+TEST_F(CaptureTest, DeviceAllocationDoesNotInvalidateCapture) {
   start_capture(false);
   allocate(32 * kMiB, main_);
   EXPECT_EQ(device().capture_state(main_)->status, CaptureStatus::kActive);
   end_capture();
 }
 
-TEST_F(CaptureTest, CollectionDoesNotBreakOtherCaptures) {
+TEST_F(CaptureTest, PollingOtherStreamsDoesNotInvalidateCapture) {
   start_capture(true);
   free_block_used_on_both();
   const StreamId bystander = new_stream();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many threads on one allocator: own and shared streams, frees by other threads, trims and
+// Many threads on one allocator: private and shared streams, frees by other threads, trims and
 // snapshots. Checks that no memory is lost; ThreadSanitizer checks for data races.
 #include <gtest/gtest.h>
 

@@ -24,7 +24,7 @@ class ExpandableTest : public ClassicFixture {
   }
 };
 
-TEST_F(ExpandableTest, FollowsTheWorkedExample) {
+TEST_F(ExpandableTest, GrowsInPlaceAndUnmapsWhenAllIsFree) {
   start_expandable();
   Block* first = allocate(16 * kMiB);
   const DeviceAddress base = first->address;

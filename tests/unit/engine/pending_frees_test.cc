@@ -269,7 +269,7 @@ class GraphProofTest : public PendingFreesTest {
   }
   void TearDown() override { end_capture(main_); }
   // Returns a freed block of the captured stream `own` that the captured stream `other` has used.
-  Block* freed_by_both(StreamId own, StreamId other) {
+  Block* freed_block_used_on_both(StreamId own, StreamId other) {
     Block* block = new_block(own);
     use(block, other);
     must(frees_->add(block));
@@ -281,7 +281,7 @@ class GraphProofTest : public PendingFreesTest {
 };
 
 TEST_F(GraphProofTest, FreesBlockOnceAllUsesPrecede) {
-  Block* block = freed_by_both(main_, side_);
+  Block* block = freed_block_used_on_both(main_, side_);
   EXPECT_THAT(collect_for_stream(main_), IsEmpty())
       << "its next work runs concurrently with the other stream";
   order(side_, main_);
@@ -290,7 +290,7 @@ TEST_F(GraphProofTest, FreesBlockOnceAllUsesPrecede) {
 }
 
 TEST_F(GraphProofTest, IgnoresBlocksOfOtherStreams) {
-  Block* block = freed_by_both(side_, main_);
+  Block* block = freed_block_used_on_both(side_, main_);
   order(side_, main_);
   EXPECT_THAT(collect_for_stream(main_), IsEmpty());
   order(main_, side_);
@@ -299,7 +299,7 @@ TEST_F(GraphProofTest, IgnoresBlocksOfOtherStreams) {
 }
 
 TEST_F(GraphProofTest, CachesGraphAncestors) {
-  freed_by_both(main_, side_);
+  freed_block_used_on_both(main_, side_);
   EXPECT_THAT(collect_for_stream(main_), IsEmpty());
   const uint64_t query_count = calls(DeviceCall::kNodeDependencies);
   EXPECT_GT(query_count, 0U);
@@ -314,7 +314,7 @@ TEST_F(GraphProofTest, CachesGraphAncestors) {
 TEST_F(GraphProofTest, ProvesNothingWithoutReuse) {
   frees_ = std::make_unique<PendingFrees>(device(), false);
   frees_->capture_began();
-  freed_by_both(main_, side_);
+  freed_block_used_on_both(main_, side_);
   order(side_, main_);
   EXPECT_THAT(collect_for_stream(main_), IsEmpty());
   EXPECT_EQ(calls(DeviceCall::kNodeDependencies), 0U);

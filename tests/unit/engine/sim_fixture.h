@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A fixture with a simulated machine, streams that stay busy until `finish`, and counts of
-// device calls. Addresses have no memory unless a test sets another backing. The machine has a
+// device calls. Device memory has no contents unless a test sets another backing. The machine has a
 // fixed seed, so that a call that would wait for a paused stream fails instead of hanging.
 #pragma once
 

@@ -17,7 +17,7 @@ struct SizeRow {
   size_t segment_bytes;
 };
 
-TEST(SizePolicyTest, RoundsRequestsAsPyTorch) {
+TEST(SizePolicyTest, RoundsRequestsLikePyTorch) {
   const SizePolicy sizes{AllocatorOptions{}};
   const SizeRow rows[] = {
       {1, 512, true, 2 * kMiB},

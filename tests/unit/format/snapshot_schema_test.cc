@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All versions of PyTorch's schema, and invalid files. Long because each version of the schema
-// needs its own sample.
+// All versions of PyTorch's schema, and invalid files. The file is long because each version of the
+// schema needs its own sample.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

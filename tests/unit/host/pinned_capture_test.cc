@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests with captures: the allocator breaks no capture, and memory that a graph may use is kept
-// until release_capture.
+// Tests with captures: the allocator never invalidates a capture, and memory that a graph may use
+// is kept until release_capture.
 #include <thread>
 
 #include "pinned_fixture.h"
@@ -30,7 +30,7 @@ class PinnedCaptureTest : public PinnedTest {
   }
 };
 
-TEST_F(PinnedCaptureTest, AllocateAndReleaseDoNotBreakCaptures) {
+TEST_F(PinnedCaptureTest, AllocateAndReleaseDoNotInvalidateCaptures) {
   options_.pinned.max_cached_bytes = kMiB;
   for (const bool use_host_register : {false, true}) {
     options_.pinned.use_host_register = use_host_register;
@@ -45,7 +45,7 @@ TEST_F(PinnedCaptureTest, AllocateAndReleaseDoNotBreakCaptures) {
   }
 }
 
-TEST_F(PinnedCaptureTest, PollingDoesNotBreakCaptures) {
+TEST_F(PinnedCaptureTest, PollingDoesNotInvalidateCaptures) {
   const StreamId stream = busy_stream();
   PinnedBlock* block = allocate(kPinnedBytes);
   free_used_on(block, stream);
@@ -161,7 +161,7 @@ TEST_F(PinnedCaptureTest, WaitsForEarlierWorkAfterReleaseCapture) {
   EXPECT_EQ(allocate(kPinnedBytes), block);
 }
 
-TEST_F(PinnedCaptureTest, FreeDoesNotBreakACaptureThatBeginsMeanwhile) {
+TEST_F(PinnedCaptureTest, FreeDoesNotInvalidateACaptureThatBeginsMeanwhile) {
   const StreamId stream = *device().create_stream();
   PinnedBlock* block = allocate(kPinnedBytes);
   use_on(block, stream);

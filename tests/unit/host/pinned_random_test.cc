@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random operations compared with the naive model after every step. Another seed:
-// --gtest_random_seed=N.
+// Random operations compared with the naive model after every step. --gtest_random_seed=N sets
+// another seed.
 #include <array>
 #include <iostream>
 

@@ -242,7 +242,7 @@ TEST_F(PinnedStreamsTest, DefersEventErrorAndRetries) {
     const StreamId stream = busy_stream();
     PinnedBlock* block = allocate(kPinnedBytes);
     use_on(block, stream);
-    // Fails two calls: the one of the free, and the retry when the free polls.
+    // Fails the call that the free makes, and its retry when the free polls pending blocks.
     machine_->inject({.call = call, .count = 2});
     free(block);
     EXPECT_EQ(pinned().stats().late_errors, 2) << name(call);

@@ -147,7 +147,7 @@ TEST_F(BackgroundPollingTest, NextAllocateReportsThreadErrors) {
   while (pinned().stats().active_requests.current > 0) std::this_thread::yield();
 }
 
-TEST_F(BackgroundPollingTest, ThreadDoesNotBreakCaptures) {
+TEST_F(BackgroundPollingTest, ThreadDoesNotInvalidateCaptures) {
   const StreamId stream = busy_stream();
   free_used_on(allocate(kMiB), stream);
   clock_of_poller_.await_sleep(1);

@@ -99,15 +99,15 @@ TEST(SettingsTest, KeepsPyTorchCompatibilityAsRecorded) {
   }
 }
 
-TEST(SettingsTest, ListsThePagedEngineLastDefaultFirst) {
+TEST(SettingsTest, ListsPagedPoliciesLastAndTheDefaultFirst) {
   const std::vector<Setting> settings = candidate_settings({.recorded = pytorch_defaults()});
-  std::vector<std::string> make_paged_trial;
+  std::vector<std::string> paged_confs;
   for (const Setting& setting : settings) {
     const bool is_paged = setting.options.engine == EngineKind::kPaged;
-    if (is_paged) make_paged_trial.push_back(setting.conf);
-    EXPECT_EQ(is_paged, !make_paged_trial.empty()) << setting.conf;
+    if (is_paged) paged_confs.push_back(setting.conf);
+    EXPECT_EQ(is_paged, !paged_confs.empty()) << setting.conf;
   }
-  EXPECT_THAT(make_paged_trial, testing::ElementsAre("", "policy:lean", "policy:fast"));
+  EXPECT_THAT(paged_confs, testing::ElementsAre("", "policy:lean", "policy:fast"));
 }
 
 TEST(SettingsTest, ComparesAPagedRunWithAllOtherSettings) {
@@ -216,8 +216,8 @@ TEST(BestTrial, PrefersTheDefaultPagedPolicyIfItCompletes) {
   EXPECT_EQ(best_paged_trial({make_trial("", 5, 1), make_paged_trial("", 12, 1)}), std::nullopt);
 }
 
-// Twelve requests that each leave a hole too small for the next one. Plain segments need one
-// segment per request; one expandable segment serves all.
+// Twelve requests that each leave a hole too small for the next one. With plain segments, each
+// request needs a segment; one expandable segment serves all requests.
 class TuneTest : public testing::Test {
  protected:
   TuneTest() {

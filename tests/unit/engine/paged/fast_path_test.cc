@@ -194,7 +194,7 @@ TEST_F(FastPathTest, FullDeviceWaitsForPendingFrees) {
   }
 }
 
-TEST_F(FastPathTest, MissIsSeenByBothCounters) {
+TEST_F(FastPathTest, MissIncreasesHeapAndDriverCounters) {
   start();
   const uint64_t before = heap_count.load();
   allocate(8 * kMiB);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests of pausing and resuming pools: what is kept, which work is waited for, and the state after
-// a failure. Long because a pause affects every operation of the engine.
+// a failure. The file is long because a pause affects every operation of the engine.
 #include <gtest/gtest.h>
 
 #include "paged_fixture.h"
@@ -397,7 +397,7 @@ TEST_F(PoolPauserTest, RecoversFromEveryDeviceFailure) {
         (void)engine_->trim().ok();  // reports a failed free_host, and retries it
         EXPECT_EQ(calls(DeviceCall::kAllocateHost), calls(DeviceCall::kFreeHost));
         if (testing::Test::HasFailure()) return;
-        if (paused && resumed) break;  // the fault was not hit, or only by free_host
+        if (paused && resumed) break;  // no call, or only free_host, triggered the fault
       }
     }
   }

@@ -68,8 +68,8 @@ TEST_F(RemapObserverTest, AnnouncesMappingBeforeItsFirstBlock) {
   EXPECT_TRUE(mirror_.empty());
 }
 
-// Trackers run after memory is mapped and before it is announced. An allocation in a tracker acts
-// like one on another thread at this moment.
+// Trackers run after memory is mapped and before it is announced. An allocation in a tracker stands
+// for an allocation by another thread at this moment.
 TEST_F(RemapObserverTest, AnnouncesMappingBeforeAnyOtherBlock) {
   bool is_nested = false;
   engine_->add_tracker([&](const TraceEntry& entry) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All-reduce, reduce and reduce-scatter, between threads and between processes, against one local
-// reduction. Long because all of them share that reference and the argument checks.
+// Compares all-reduce, reduce and reduce-scatter, between threads and between processes, with a
+// local reduction. The file is long because all three share that reference and the argument checks.
 #include "symm/collectives/reductions.h"
 
 #include <gmock/gmock.h>
@@ -115,7 +115,7 @@ TEST(AllReduceConcurrency, IsCompleteOnAllRanksWhenItReturns) {
   }
 }
 
-// The allocator of a sanitizer would abort instead of failing.
+// A sanitizer's allocator aborts instead of throwing std::bad_alloc.
 #if !defined(ASHLAR_SANITIZED)
 TEST(AllReduce, DoesNotStartWithoutScratchMemory) {
   TestGroup world(2, 64);

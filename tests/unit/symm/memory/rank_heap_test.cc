@@ -83,7 +83,7 @@ TEST_F(RankHeapTest, FindsInteriorPointersOnly) {
   EXPECT_TRUE(heap_.find(allocate(0)));
 }
 
-TEST_F(RankHeapTest, FreesOnlyTheBeginningOfABlock) {
+TEST_F(RankHeapTest, FreeRejectsInteriorAndFreedPointers) {
   std::byte* buffer = allocate(1000);
   EXPECT_EQ(heap_.free(buffer + 1).kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(heap_.free(this).kind(), StatusKind::kInvalidArgument);

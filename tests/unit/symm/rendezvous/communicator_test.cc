@@ -140,8 +140,8 @@ TEST_P(CommunicatorConcurrency, RejectsMixedDeviceUuidsOnAllRanks) {
   }
 }
 
-// Two ranks. The second joins a rendezvous only on request; a thread of the first waits in one
-// without a deadline.
+// Two ranks. The second joins a rendezvous only on request; a thread of the first waits for it in a
+// rendezvous without a deadline.
 class RendezvousLockConcurrency : public ::testing::Test {
  protected:
   RendezvousLockConcurrency() {
@@ -184,13 +184,13 @@ class RendezvousLockConcurrency : public ::testing::Test {
 };
 
 TEST_F(RendezvousLockConcurrency, SecondThreadTimesOutWithoutFailingTheGroup) {
-  std::atomic<bool> is_late{false};
+  std::atomic<bool> has_timed_out{false};
   std::thread other([&] {
-    EXPECT_TRUE(contract::eventually([&] { return is_late.load(); }));
+    EXPECT_TRUE(contract::eventually([&] { return has_timed_out.load(); }));
     EXPECT_TRUE(rendezvous(1, long_deadline()).ok());
   });
   const Status timeout_status = rendezvous(0, Deadline::after(milliseconds(50)));
-  is_late = true;
+  has_timed_out = true;
   EXPECT_EQ(timeout_status.kind(), StatusKind::kTimeout);
   EXPECT_THAT(timeout_status.message(),
               HasSubstr("another thread of this rank was in a rendezvous"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Barriers of threads and of processes.
+// Barriers between threads and between processes.
 #include "symm/signals/barrier.h"
 
 #include <array>

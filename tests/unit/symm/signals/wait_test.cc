@@ -12,7 +12,7 @@
 namespace ashlar::symm {
 namespace {
 
-// Real memory that counts the system calls.
+// Operates on real memory, and counts the system calls that sleep and wake.
 struct CountingMemory : SharedWords {
   void wake_all(const uint32_t* word) {
     ++wake_count;

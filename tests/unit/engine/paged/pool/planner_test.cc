@@ -122,7 +122,7 @@ TEST_F(PlannerTest, ChangesNeitherBlocksNorExtents) {
   for (const auto& extent : made_.pool.extents) EXPECT_NE(extent->attached_view, nullptr);
 }
 
-TEST_F(PlannerTest, ChargesItsVisitsToTheBudget) {
+TEST_F(PlannerTest, ChargesItsSearchToTheBudget) {
   made_.add_view(own_, std::vector<size_t>(256, 2 * kMiB));
   const auto can_spend = [&] {
     return made_.pool.budget.can_spend(StitchBudget::Urgency::kNormal, 0, 0);

@@ -9,7 +9,7 @@
 namespace ashlar::paged {
 namespace {
 
-constexpr int64_t kNsPerMs = 1'000'000;          // ns
+constexpr int64_t kNsPerMs = 1'000'000;
 constexpr int64_t kVisitsPerMs = 200'000;        // at 5 ns each
 constexpr int64_t kLaterNs = 20'000 * kNsPerMs;  // long enough to fill every balance
 constexpr double kNoSaving = 0;                  // no credit
@@ -119,7 +119,7 @@ TEST(StitchBudgetTest, GrantsDriverCreditForLargeSavings) {
   EXPECT_TRUE(budget.can_spend(kNormal, 0.2, 420 * kNsPerMs));
 }
 
-// Programs whose sizes rarely repeat.
+// Programs whose request sizes rarely repeat.
 class BudgetedProgramTest : public PagedFixture {
  protected:
   void start_with_clock() {
@@ -151,7 +151,7 @@ class BudgetedProgramTest : public PagedFixture {
       free(another);
     }
   }
-  // Replaces random ones of 100 blocks of 1 to 16 MiB, whose sizes rarely repeat.
+  // Holds 100 blocks of 1 to 16 MiB and replaces random ones. Sizes rarely repeat.
   void churn(int64_t step_ns) {
     std::vector<Block*> live(100, nullptr);
     for (int i = 0; i < 20'000; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions against a naive model, compared bitwise.
+// Compares reductions with a naive model, bit for bit.
 #include "symm/collectives/reduce/reduce.h"
 
 #include <cmath>

@@ -176,7 +176,7 @@ size_t max_queued_bytes(UcxWorker& victim, UcxWorker& attacker, const UcxConnect
 
 TEST_F(UcxMessageHandlersTest, DisconnectsPeersThatDoNotRead) {
   // An empty queue means that the victim has disconnected, unless no response was queued yet. The
-  // queue may be filled and dropped between two checks, so an empty one suffices after 2 s.
+  // queue may be filled and dropped between two checks, so after 2 s an empty queue suffices.
   const Deadline enough = Deadline::after(std::chrono::milliseconds(2000));
   bool has_queued = false;
   const auto is_over = [&] {

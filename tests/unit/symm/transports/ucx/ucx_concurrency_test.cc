@@ -146,7 +146,7 @@ TEST(UcxTransportConcurrencyTest, EndsWhileThreadsUseIt) {
   EXPECT_FALSE(local.failure->has_happened()) << local.failure->reason().to_string();
 }
 
-// A thread that closes late must not use freed UCX objects.
+// A thread that closes an object after the transport has ended must not use freed UCX objects.
 TEST(UcxTransportConcurrencyTest, EndsWhileThreadsCloseItsObjects) {
   for (const char* transports : {"tcp", "sm,self"}) {
     Side peer(transports);
