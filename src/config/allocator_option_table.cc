@@ -2,7 +2,7 @@
 //
 // The table of options, one row each. A new option is a field of AllocatorOptions and a row here.
 // docs/reference/options.md explains the options; a test checks that the page and the table agree.
-// Long because it is the table of all options.
+// The file is long because it has the table of all options.
 #include <array>
 
 #include "config/allocator_options.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The opcode handlers, in the order of the table at the end. Each returns false after an error.
-// Long because all handlers share the state of the machine.
+// The file is long because all handlers share the state of the machine.
 #include "format/pickle_machine.h"
 
 #include <array>
