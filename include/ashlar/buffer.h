@@ -32,15 +32,15 @@ class ASHLAR_EXPORT Buffer {
   size_t bytes() const { return bytes_; }             // the requested size
   explicit operator bool() const { return !address_.is_null(); }
 
-  // Declares that work queued on `stream`, other than the stream of the allocation, uses the
-  // buffer: after the free, the memory is not reused before that work is done. Throws
-  // InvalidArgument if the buffer is empty.
+  // Declares that work queued on `stream` uses the buffer: after the free, the memory is not reused
+  // before that work is done. Not needed for the stream of the allocation. Throws InvalidArgument
+  // if the buffer is empty.
   void record_stream(StreamId stream);
   // Like the function above, for a stream of another device.
   void record_stream(Device& device, StreamId stream);
 
-  // Frees the memory. The allocator's next allocate or trim reports a device error; after several,
-  // the first.
+  // Frees the memory. If the free fails with a device error, the allocator's next allocate or trim
+  // reports it. If several frees fail, it reports the first error.
   void reset() noexcept;
   // Releases ownership without freeing. For buffers whose address is in RestoredPool::freed,
   // because their blocks are no longer allocated.

@@ -12,7 +12,8 @@
 
 namespace ashlar {
 
-// A block of a segment. kUnmapped: address space of an expandable segment without memory.
+// A block of a segment. kUnmapped: a part of an expandable segment's address range that has no
+// memory.
 struct BlockRecord {
   enum class State { kAllocated, kFree, kUnmapped };
   AddressRange range{};

@@ -75,7 +75,7 @@ struct DeviceProperties {
   bool has_stream_ordered_pool = false;  // supports allocate_async, free_async, ...
   bool has_capture = false;              // supports begin_capture, end_capture, ...
   bool checks_stream_ids = false;        // unknown stream ids return kInvalidArgument
-  // Stream priorities run from 0 up to this; unlike in CUDA, higher is more urgent.
+  // Stream priorities run from 0 up to this value; unlike in CUDA, higher is more urgent.
   int greatest_priority = 0;
 };
 
@@ -96,7 +96,8 @@ enum class MemoryKind { kUnknown, kDevice, kHost };
 struct AddressDescription {
   MemoryKind kind = MemoryKind::kUnknown;
   DeviceIndex device;  // the owner; for host memory, the device that pinned it
-  AddressRange range;  // the allocation (as rounded by the device), extent or pinned range
+  // The allocation (as rounded by the device), extent or pinned range that contains the address.
+  AddressRange range;
 };
 
 enum class Access { kNone, kRead, kReadWrite };
@@ -107,11 +108,11 @@ struct ReserveOptions {
 };
 
 struct CreateOptions {
-  bool export_fd = false;      // allows export_fd
-  bool export_fabric = false;  // allows export_fabric
+  bool can_export_fd = false;      // allows Device::export_fd
+  bool can_export_fabric = false;  // allows Device::export_fabric
 };
 
-// Identifies an extent on any machine of the fabric. Opaque; may be copied and sent.
+// Identifies an extent to all machines of the fabric. Opaque; may be copied and sent.
 using FabricHandle = std::array<uint8_t, 64>;
 
 // Identifies an allocation of Device::allocate to other processes on this machine. Opaque; may be
@@ -184,8 +185,9 @@ class ASHLAR_EXPORT Device {
 
   // Creates physical memory without an address. REQUIRES: `bytes` is a multiple of the granularity.
   virtual Result<ExtentId> create(size_t bytes, const CreateOptions& options = {}) = 0;
-  // Releases the id. The memory is freed once its last mapping and last import are released too. A
-  // file descriptor keeps the contents alive, but is not counted in memory_stats.
+  // Releases the id. The memory is freed once its last mapping and last import are released too. An
+  // exported file descriptor keeps the contents alive; memory that only a descriptor keeps is not
+  // counted in memory_stats.
   virtual Status release(ExtentId extent) = 0;
 
   // Maps a whole extent at [at, at + the extent's size). The range is inaccessible until
@@ -203,16 +205,18 @@ class ASHLAR_EXPORT Device {
 
   // --- sharing between processes
 
-  // Returns a new file descriptor for the extent. REQUIRES: created with `export_fd`, or imported
-  // by descriptor. kUnsupported: it was imported, and `can_export_imported` is false.
+  // Returns a new file descriptor for the extent. REQUIRES: the extent was created with
+  // CreateOptions::can_export_fd, or imported from a descriptor. kUnsupported: the extent was
+  // imported, and DeviceProperties::can_export_imported is false.
   virtual Result<UniqueFd> export_fd(ExtentId extent) = 0;
   // Imports an exported extent, even if the exporter has released it or exited since. The caller
-  // keeps the descriptor. Any device of the back end may import the extent.
-  // kInvalidArgument: the descriptor is not an exported extent of `bytes`.
+  // still owns the descriptor. Any device of the back end may import the extent.
+  // kInvalidArgument: the descriptor does not refer to an exported extent of `bytes` bytes.
   virtual Result<ExtentId> import_fd(int fd, size_t bytes) = 0;
 
-  // Returns a handle to the extent for other machines of the fabric. REQUIRES: created with
-  // `export_fabric`, or imported by fabric handle. kUnsupported: as for export_fd.
+  // Returns a handle to the extent for other machines of the fabric. REQUIRES: the extent was
+  // created with CreateOptions::can_export_fabric, or imported from a fabric handle. kUnsupported:
+  // as for export_fd.
   virtual Result<FabricHandle> export_fabric(ExtentId extent) = 0;
   // Imports an extent that was exported with export_fabric. kDeviceFault: the exporter has exited
   // or released the extent. kInvalidArgument: not a fabric handle.
@@ -279,10 +283,10 @@ class ASHLAR_EXPORT Device {
   virtual Result<double> elapsed_ms(EventId begin, EventId end) = 0;
 
   // --- work
-  // These queue work. Ranges are checked when the work is queued: device ranges must be mapped and
-  // accessible to this device. Host memory is accessed when the work runs and must stay valid until
-  // then; if it is not pinned, the call may wait for the stream. Null host pointers and empty
-  // functions are kInvalidArgument.
+  // These functions queue work. Ranges are checked when the work is queued: device ranges must be
+  // mapped and accessible to this device. Host memory is accessed when the work runs and must stay
+  // valid until then; if it is not pinned, the call may wait for the stream. Null host pointers and
+  // empty functions are kInvalidArgument.
 
   virtual Status copy_to_device(DeviceAddress to, const void* from, size_t bytes,
                                 StreamId stream) = 0;
@@ -297,7 +301,8 @@ class ASHLAR_EXPORT Device {
   virtual Status call_host(StreamId stream, std::function<void()> function) = 0;
 
   // --- the driver's stream-ordered pool
-  // kUnsupported in a capturing stream. All of these count as blocking calls (see capture).
+  // These functions return kUnsupported in a capturing stream, and all of them count as blocking
+  // calls (see capture).
 
   // Allocates memory for work queued in `stream` from now on.
   virtual Result<DeviceAddress> allocate_async(size_t bytes, StreamId stream) = 0;
@@ -336,7 +341,7 @@ class ASHLAR_EXPORT Device {
   // invalidated); the stream is not capturing (nothing changes).
   virtual Result<GraphId> end_capture(StreamId stream) = 0;
   virtual Result<CaptureState> capture_state(StreamId stream) = 0;
-  // Returns the nodes that the node directly depends on. REQUIRES: its graph still exists.
+  // Returns the nodes that `node` directly depends on. REQUIRES: the graph of `node` still exists.
   virtual Result<std::vector<NodeId>> node_dependencies(NodeId node) = 0;
   // Sets the calling thread's mode (initially kGlobal) and returns the previous one.
   virtual Result<CaptureMode> exchange_capture_mode(CaptureMode mode) = 0;

@@ -29,14 +29,14 @@ struct OomNotice {
 // Calls are serialized and ordered, with no lock held. A callback may allocate and free, but must
 // not call pause or resume, and must not throw. before_unmap receives exactly the ranges that
 // after_map received; they are never split or merged. Segments that are never remapped are not
-// reported; use a tracker for them. These are the segments from a SegmentSource, of pools with
-// PoolOptions::no_split, of devices without virtual memory, and of blocks allocated while caching
-// was off.
+// reported; use a tracker for them. A segment is never remapped if it comes from a SegmentSource,
+// belongs to a pool with PoolOptions::no_split, is on a device without virtual memory, or holds a
+// block that was allocated while caching was off.
 struct RemapObserver {
-  // All work on the range is done. The memory stays mapped until the callback returns.
+  // Called when all work on the range is done. The memory stays mapped until the callback returns.
   std::function<void(AddressRange range)> before_unmap{};
-  // Runs before any allocation in the range returns. The same memory may also be mapped at other
-  // addresses.
+  // Called before the allocator hands out any memory in the range. The same memory may also be
+  // mapped at other addresses.
   std::function<void(AddressRange range)> after_map{};
 };
 

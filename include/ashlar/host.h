@@ -57,8 +57,8 @@ class ASHLAR_EXPORT HostBuffer {
   void record_stream(StreamId stream);
   void record_stream(Device& device, StreamId stream);
 
-  // Frees the memory. The allocator's next allocate or trim reports a device error; after several,
-  // the first.
+  // Frees the memory. If the free fails with a device error, the HostAllocator's next allocate or
+  // trim reports it. If several frees fail, it reports the first error.
   void reset() noexcept;
 
  private:
@@ -91,8 +91,8 @@ class ASHLAR_EXPORT HostAllocator {
 
   // Allocates page-aligned, uninitialized memory. 0 bytes yield an empty buffer. Throws OutOfMemory
   // if the host is out of memory even after trimming the cache. Throws DeviceError if the device
-  // failed now or during an earlier free; of several earlier failures, only the first is reported,
-  // once, and a retry may succeed.
+  // fails, or failed during an earlier free. If several earlier frees failed, only the first error
+  // is thrown, and only once; a retry may succeed.
   // `stream` only selects the pool (see begin_routing); streams that use the memory must still be
   // recorded.
   HostBuffer allocate(size_t bytes, StreamId stream = kDefaultStream);

@@ -64,14 +64,14 @@ struct HostStats {
   int64_t host_frees = 0;         // calls that returned memory to the host
   int64_t alloc_retries = 0;      // allocations that had to flush the cache first
   int64_t ooms = 0;               // out-of-memory errors reported to the caller
-  int64_t late_errors = 0;        // device errors during frees and background work
+  int64_t deferred_errors = 0;    // device errors during frees and background work
   size_t reserve_bytes = 0;       // the reserve segment
-  size_t reserve_used_bytes = 0;  // part of that segment split into blocks; never decreases
+  size_t reserve_used_bytes = 0;  // part of the reserve segment that was split; never decreases
   std::vector<SizeClassCount> size_classes;  // classes with a count above 0, sorted by size
 
   ASHLAR_EXPORT void reset_peaks();
   ASHLAR_EXPORT void reset_totals();
-  // Returns all values in a fixed order, under PyTorch's names; values that only Ashlar has get
+  // Returns all values in a fixed order, under PyTorch's names. Values that PyTorch lacks have
   // names of the same form. Times are in microseconds.
   ASHLAR_EXPORT std::vector<std::pair<std::string, int64_t>> flatten() const;
 };

@@ -8,12 +8,13 @@
 //   ashlar::LiveServer live;                                  // `ashlar top` finds the process
 //   ashlar::LiveServer live({.port = 9464, .token = token});  // also on a port, for Prometheus
 //
-// Off unless the program creates a LiveServer or the environment sets ASHLAR_LIVE. A server covers
-// all allocators of the process, including those created later. Observers are read-only, except
-// that a snapshot is itself recorded in the history. Observers delay an allocator only while its
-// statistics or a snapshot are copied; threads of the server send the copy. The server is reachable
-// from this machine only: through a Unix socket, by processes of the same user, and optionally
-// through a port of 127.0.0.1, by clients that present the token. Observers cannot access files.
+// Live monitoring is off unless the program creates a LiveServer or the environment sets
+// ASHLAR_LIVE. A server covers all allocators of the process, including those created later.
+// Observers are read-only, except that a snapshot is itself recorded in the history. Observers
+// delay an allocator only while its statistics or a snapshot are copied; threads of the server send
+// the copy. The server is reachable from this machine only: through a Unix socket, by processes of
+// the same user, and optionally through a port of 127.0.0.1, by clients that present the token.
+// Observers cannot access files.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +36,8 @@ struct LiveOptions {
 // Serves observers until it is destroyed.
 class ASHLAR_EXPORT LiveServer {
  public:
-  // Throws InvalidArgument for an unacceptable token, or a token without a port; DeviceError if the
-  // port is in use or a system call fails.
+  // Starts the server. Throws InvalidArgument for an unacceptable token, or a token without a port;
+  // DeviceError if the port is in use or a system call fails.
   explicit LiveServer(const LiveOptions& options = {});
   // Closes all connections.
   ~LiveServer();
@@ -45,8 +46,8 @@ class ASHLAR_EXPORT LiveServer {
 
   // Returns the abstract name of the Unix socket.
   const std::string& socket_name() const;
-  // Returns "http://127.0.0.1:PORT/TOKEN/"; empty without a port.
-  std::string address() const;
+  // Returns "http://127.0.0.1:PORT/TOKEN/"; empty if the server has no port.
+  std::string url() const;
 
  private:
   struct Impl;

@@ -35,8 +35,9 @@ class ASHLAR_EXPORT PinnedResource final : public std::pmr::memory_resource {
  private:
   // Never returns null, not even for 0 bytes.
   void* do_allocate(size_t bytes, size_t alignment) override;
-  // The HostAllocator's next allocate or trim reports a device error; after several, the first.
-  // Throws InvalidArgument for memory of another allocator.
+  // If the free fails with a device error, the HostAllocator's next allocate or trim reports it. If
+  // several frees fail, it reports the first error. Throws InvalidArgument for memory of another
+  // allocator.
   void do_deallocate(void* memory, size_t bytes, size_t alignment) override;
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override;
 

@@ -23,8 +23,8 @@ struct RedisOptions {
   int database = 0;
 };
 
-// Connects by the deadline. Throws TimeoutError, or DeviceError if the server cannot be reached or
-// refuses the connection.
+// Connects to the server. Throws TimeoutError if the deadline passes; DeviceError if the server
+// cannot be reached or refuses the connection.
 //
 // A broken connection is reestablished within the deadline of each call, so the server may be
 // restarted while ranks wait; ranks publish lost records again. A retried `add` is applied only

@@ -5,9 +5,9 @@
 //   Share share = allocator.sharing().share(buffer);       // exporter: send share.handle()
 //   SharedBuffer buffer = allocator.sharing().open(handle);  // importer
 //
-// The exporter's allocator keeps the memory until the Share and every SharedBuffer of it are
-// destroyed, even if the buffer is freed earlier. If an importer is killed, its SharedBuffers count
-// as destroyed. Both processes must run on one machine, as the same user. See
+// The exporter's allocator keeps the memory until the Share and every SharedBuffer opened from it
+// are destroyed, even if the buffer is freed earlier. If an importer is killed, its SharedBuffers
+// count as destroyed. Both processes must run on one machine, as the same user. See
 // docs/how-to/sharing.md.
 #pragma once
 
@@ -82,7 +82,8 @@ class ASHLAR_EXPORT SharedBuffer {
   bool is_exporter_alive() const;
 
   // Closes the buffer without waiting: the memory is unmapped when the recorded streams are done.
-  // The allocator's next open or trim reports an error; after several, the first.
+  // If closing fails, the allocator's next open or trim reports the error; if several fail, the
+  // first error.
   void reset() noexcept;
 
  private:

@@ -46,8 +46,8 @@ struct Options {
   // in an order determined by the seed, and the default clock advances only by modelled work and
   // injected delays. REQUIRES: the program calls the machine from one thread at a time.
   std::optional<uint64_t> seed{};
-  // Measures the time between events, and waits for injected delays. Null: a SteadyClock, or a
-  // ManualClock if `seed` is set. Must outlive the machine.
+  // The clock that measures the time between events, and sleeps for injected delays. Null: a
+  // SteadyClock, or a ManualClock if `seed` is set. Must outlive the machine.
   Clock* clock = nullptr;
   // Limit on simultaneous mappings. 0: derived from the host's vm.max_map_count.
   size_t max_mappings = 0;

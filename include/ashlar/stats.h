@@ -87,7 +87,7 @@ struct AllocatorStats {
   Stat oversize_segments;
   int64_t alloc_retries = 0;           // cache flushes before a retry of an allocation
   int64_t ooms = 0;                    // out-of-memory errors reported to the caller
-  int64_t oom_rejections = 0;          // rejected by the limit without a device call; not in `ooms`
+  int64_t oom_rejections = 0;          // requests that the limit rejected; not counted in `ooms`
   int64_t sync_all_streams = 0;        // times the host waited for pending frees
   int64_t device_allocs = 0;           // calls that obtained memory from the device
   int64_t device_frees = 0;            // calls that returned memory to the device
@@ -98,7 +98,7 @@ struct AllocatorStats {
 
   ASHLAR_EXPORT void reset_peaks();
   ASHLAR_EXPORT void reset_totals();
-  // Returns all values in a fixed order, under PyTorch's names; values that only Ashlar has get
+  // Returns all values in a fixed order, under PyTorch's names. Values that PyTorch lacks have
   // names of the same form, such as "pool.0_1.allocated_bytes.current" and
   // "stream.7.allocated_bytes.current".
   ASHLAR_EXPORT std::vector<std::pair<std::string, int64_t>> flatten() const;
@@ -112,8 +112,8 @@ struct ExpandableSegmentStats {
   size_t mapped_bytes = 0;  // bytes of the range that have memory
 };
 
-// Resets, and statistics that Allocator::stats does not include, of one allocator:
-// `allocator.statistics()`. Thread safe.
+// Resets the statistics of one allocator, and returns statistics that Allocator::stats does not
+// include: `allocator.statistics()`. Thread safe.
 class ASHLAR_EXPORT AllocatorStatistics {
  public:
   AllocatorStatistics(const AllocatorStatistics&) = delete;

@@ -4,8 +4,7 @@
 //
 // Extension points (`Device`, `Store`, `Transport`, `SegmentSource`) return these and must not
 // throw, because the library's internals are free of exceptions. Functions that a program calls
-// throw instead: see ashlar/errors.h. `Result::value` converts an error from the first form to the
-// second.
+// throw instead: see ashlar/errors.h. `Result::value` throws the exception that matches an error.
 #pragma once
 
 #include <concepts>
@@ -52,7 +51,7 @@ class [[nodiscard]] ASHLAR_EXPORT Status {
   static Status format(std::string message);
   static Status timeout(std::string message);
   static Status peer_lost(std::string message);
-  // `call` is the name of the driver or system function that failed, `code` its error number.
+  // `call` is the name of the driver or system function that failed; `code` is its error number.
   static Status device_fault(std::string_view call, long code, std::string message);
   static Status device_lost(std::string_view call, long code, std::string message);
 
@@ -61,9 +60,9 @@ class [[nodiscard]] ASHLAR_EXPORT Status {
   bool is_out_of_memory() const { return is(StatusKind::kOutOfMemory); }
 
   StatusKind kind() const;
-  const std::string& message() const;  // empty if ok
-  const std::string& call() const;     // empty unless a driver or system call failed
-  long code() const;                   // 0 unless a driver or system call failed
+  const std::string& message() const;      // empty if ok
+  const std::string& failed_call() const;  // empty unless a driver or system call failed
+  long code() const;                       // 0 unless a driver or system call failed
 
   // Returns "out of memory: device 0 has 2.00 MiB free, 4.00 MiB wanted", for example; "ok" if ok.
   std::string to_string() const;

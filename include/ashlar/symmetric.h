@@ -2,8 +2,8 @@
 //
 // Errors: functions throw. Symmetric memory: every rank allocates the same buffer, and ranks read
 // and write each other's memory, signal, wait and reduce. Ranks are threads or processes, on one
-// machine or on several; the memory is the host's or a device's. Long because Handle has one
-// function for each operation.
+// machine or on several; the memory is the host's or a device's. The file is long because Handle
+// has one function for each operation.
 //
 //   symm::Heap heap;                                                  // on every rank
 //   symm::Group group = symm::Group::join(heap, store, {.rank = rank, .world_size = 4});
@@ -41,7 +41,7 @@
 namespace ashlar::symm {
 
 using Timeout = std::chrono::milliseconds;
-// Waits without a limit.
+// The timeout of a call that waits without a limit.
 inline constexpr Timeout kNoTimeout{0};
 
 class Transport;
@@ -143,8 +143,8 @@ class ASHLAR_EXPORT Group {
   Handle rendezvous(const void* address, Timeout timeout = kNoTimeout);
   Handle rendezvous(const SymmetricBuffer& buffer, Timeout timeout = kNoTimeout);
 
-  // Leaves the group. Collective. Throws if a rank failed or was late; even then, the group has
-  // ended.
+  // Leaves the group. Collective. Throws if a rank failed or did not call `leave` before the
+  // timeout; even then, this rank has left the group.
   void leave(Timeout timeout = kNoTimeout);
 
  private:
@@ -331,9 +331,9 @@ class ASHLAR_EXPORT Handle {
     broadcast(std::ssize(elements) * int64_t{sizeof(T)}, root, options_for(elements, options));
   }
 
-  // Untyped collectives, on memory from CollectiveOptions::offset_bytes on; also for half-precision
-  // elements and results out of place. all_reduce uses the one-shot algorithm up to
-  // Group::one_shot_bytes, and the two-shot algorithm for larger data.
+  // Untyped collectives, on this rank's memory starting at CollectiveOptions::offset_bytes; also
+  // for half-precision elements and out-of-place results. all_reduce uses the one-shot algorithm up
+  // to Group::one_shot_bytes, and the two-shot algorithm for larger data.
   void all_reduce(int64_t count, Reduction reduction = {},
                   const CollectiveOptions& options = {}) const;
   void one_shot_all_reduce(int64_t count, Reduction reduction = {},

@@ -63,7 +63,8 @@ class ASHLAR_EXPORT Heap {
   explicit Heap(const HeapOptions& options = {});
 
   // Allocates this rank's buffer, aligned to 128 bytes. Not collective. The signal pad in front of
-  // it is zero, except that a reused persistent id keeps its pad. The contents are uninitialized.
+  // it is zeroed; if a persistent id is reused, the pad keeps its contents. The buffer's contents
+  // are uninitialized.
   // Throws OutOfMemory; InvalidArgument if the persistent id is in use or had another size, or the
   // group name is invalid.
   SymmetricBuffer allocate(size_t bytes, const AllocateOptions& options = {});

@@ -21,12 +21,12 @@ namespace py = pybind11;
 py::object make_exception(const char* name, const Status& status) {
   const py::object kind = py::module_::import("ashlar.errors").attr(name);
   std::string message = status.message();
-  if (!status.call().empty()) {
-    message += " (" + status.call() + ", code " + std::to_string(status.code()) + ")";
+  if (!status.failed_call().empty()) {
+    message += " (" + status.failed_call() + ", code " + std::to_string(status.code()) + ")";
   }
   py::object failure = kind(decode_utf8(message));
   failure.attr("kind") = std::string(ashlar::name(status.kind()));
-  failure.attr("call") = decode_utf8(status.call());
+  failure.attr("call") = decode_utf8(status.failed_call());
   failure.attr("code") = status.code();
   return failure;
 }

@@ -206,6 +206,6 @@ LiveServer::LiveServer(const LiveOptions& options)
 LiveServer::~LiveServer() = default;
 
 const std::string& LiveServer::socket_name() const { return impl_->endpoint->socket_name(); }
-std::string LiveServer::address() const { return impl_->endpoint->address(); }
+std::string LiveServer::url() const { return impl_->endpoint->url(); }
 
 }  // namespace ashlar

@@ -24,7 +24,7 @@ class LiveEndpoint {
 
   const std::string& socket_name() const { return socket_name_; }
   // Returns the URL of the endpoint; empty without a port.
-  std::string address() const { return loopback_ == nullptr ? "" : loopback_->address(); }
+  std::string url() const { return loopback_ == nullptr ? "" : loopback_->url(); }
 
   // Constructs an endpoint that does not serve yet. For `open` only; public for std::make_unique.
   explicit LiveEndpoint(std::string warning);

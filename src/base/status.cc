@@ -79,7 +79,7 @@ const std::string& Status::message() const {
   return detail_ ? detail_->message : none;
 }
 
-const std::string& Status::call() const {
+const std::string& Status::failed_call() const {
   static const std::string none;
   return detail_ ? detail_->call : none;
 }
@@ -89,7 +89,7 @@ long Status::code() const { return detail_ ? detail_->code : 0; }
 std::string Status::to_string() const {
   if (ok()) return "ok";
   std::string described = text(name(kind()), ": ", message());
-  if (!call().empty()) described += text(" (", call(), ", code ", code(), ")");
+  if (!failed_call().empty()) described += text(" (", failed_call(), ", code ", code(), ")");
   return described;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The table of environment variables and the functions that parse their values. A new variable is
-// one row of kVariables and, for the simulated machine, one parse function. The file is long
-// because it has the table of all variables.
+// one row of kVariables and, for the simulated machine, one parse function.
+// The file is long because it has the table of all variables.
 #include "config/environment.h"
 
 #include <unistd.h>

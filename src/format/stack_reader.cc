@@ -49,7 +49,7 @@ bool StackReader::read_frames(Value list, StackId& stack) {
     if (!read_frame(items[i], frames_[i])) return false;
   }
   if (!intern(frames_, {}, stack)) return false;
-  if (!items.empty()) store.convert(list, stack.value());
+  if (!items.empty()) store.mark_converted(list, stack.value());
   return true;
 }
 
@@ -86,7 +86,7 @@ bool StackReader::read_forward(Value list, uint32_t& forward) {
   }
   forward = static_cast<uint32_t>(forward_stacks_.size());
   forward_stacks_.push_back(std::move(made));
-  if (!lines.empty()) fields_.store().convert(list, forward | kForwardBit);
+  if (!lines.empty()) fields_.store().mark_converted(list, forward | kForwardBit);
   return fields_.charge(kTableEntryBytes);
 }
 
@@ -99,7 +99,7 @@ bool StackReader::read_frame(Value dict, uint32_t& frame) {
   }
   std::span<const Value> items;
   if (!fields_.dict(Key::kFrames, dict, items) || !make_frame(items, frame)) return false;
-  fields_.store().convert(dict, frame);
+  fields_.store().mark_converted(dict, frame);
   return true;
 }
 

@@ -90,7 +90,7 @@ std::span<const Value> ValueStore::items(Value container) const {
   return std::span<const Value>(tuple_items_).subspan(object.place, object.count);
 }
 
-void ValueStore::convert(Value container, uint32_t number) {
+void ValueStore::mark_converted(Value container, uint32_t number) {
   Object& object = objects_[container.index()];
   if (object.kind != ValueKind::kTuple) drop_items(object);
   object.state = State::kConverted;

@@ -146,8 +146,8 @@ class ValueStore {
 
   // Replaces the items of a container by a number, after a reader converted them to its own
   // representation. The container can no longer be modified.
-  void convert(Value container, uint32_t number);
-  // Returns the number that convert() gave to a container. Empty if the container was not
+  void mark_converted(Value container, uint32_t number);
+  // Returns the number that mark_converted gave to a container. Empty if the container was not
   // converted.
   std::optional<uint32_t> converted(Value container) const {
     const Object& object = objects_[container.index()];

@@ -150,7 +150,7 @@ void PinnedAllocator::release_queued() {
 }
 
 void PinnedAllocator::defer_error(const Status& failure) {
-  ++stats_.late_errors;
+  ++stats_.deferred_errors;
   if (deferred_error_.ok()) deferred_error_ = failure;
 }
 

@@ -86,11 +86,11 @@ Server::~Server() {
   for (ClientConnection& each : connections) each.thread.join();
 }
 
-std::string Server::address() const {
+std::string Server::url() const {
   return is_local() ? "" : text("http://127.0.0.1:", port_, "/", options_.token, "/");
 }
 
-Result<std::string> Server::one_time_address() {
+Result<std::string> Server::one_time_url() {
   const Result<std::string> token = one_time_tokens_.issue(steady_clock::now());
   if (!token.ok()) return token.status();
   return text("http://127.0.0.1:", port_, kTicketPath, *token);

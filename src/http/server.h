@@ -80,12 +80,12 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   uint16_t port() const { return port_; }  // 0 on a Unix socket
-  // "http://127.0.0.1:PORT/TOKEN/"; empty on a Unix socket.
-  std::string address() const;
-  // Returns an address, "http://127.0.0.1:PORT/ticket/TOKEN", that redirects to `address`: once,
-  // within a minute, and only for processes of the same user. REQUIRES: not on a Unix socket.
-  // kDeviceFault: no random bytes.
-  Result<std::string> one_time_address();
+  // Returns "http://127.0.0.1:PORT/TOKEN/"; empty on a Unix socket.
+  std::string url() const;
+  // Returns a URL, "http://127.0.0.1:PORT/ticket/TOKEN", that redirects to `url` once, within a
+  // minute, and only for processes of the same user. REQUIRES: the server is not on a Unix socket.
+  // kDeviceFault: random bytes are not available.
+  Result<std::string> one_time_url();
 
   // Optional. To be called from pthread_atfork(3) handlers. `after_fork_in_child` closes the
   // child's copies of all sockets: otherwise a child that outlives its parent would keep the port

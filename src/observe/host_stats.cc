@@ -24,7 +24,7 @@ void for_each_host_quantity(Stats& stats, const Visit& visit) {
   visit("num_host_alloc", stats.host_allocs);
   visit("num_host_free", stats.host_frees);
   visit("num_alloc_retries", stats.alloc_retries);
-  visit("num_late_errors", stats.late_errors);
+  visit("num_deferred_errors", stats.deferred_errors);
   visit("num_ooms", stats.ooms);
   visit("reserve_bytes", SettingStat{static_cast<int64_t>(stats.reserve_bytes)});
   visit("reserve_used_bytes", SettingStat{static_cast<int64_t>(stats.reserve_used_bytes)});

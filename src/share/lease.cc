@@ -30,7 +30,8 @@ std::string_view reason(const ShareResponse& response) {
 
 // Returns a device fault with the message of `why` and the exporter's pid.
 Status refused_error(const ShareHandle& handle, const Status& why) {
-  return Status::device_fault(why.call().empty() ? "open_shared" : why.call(), why.code(),
+  return Status::device_fault(why.failed_call().empty() ? "open_shared" : why.failed_call(),
+                              why.code(),
                               text("the exporter (process ", handle.exporter_pid,
                                    ") refused the shared block: ", why.message()));
 }

@@ -364,26 +364,26 @@ static void test_history(ashlar_allocator* allocator, const char* folder) {
 }
 
 static void test_live_monitoring(void) {
-  ashlar_live* live = NULL;
-  ASHLAR_EXPECT(ashlar_live_start(NULL, NULL) == ASHLAR_INVALID_ARGUMENT);
-  ASHLAR_EXPECT_OK(ashlar_live_start(NULL, &live));
-  ashlar_bytes* address = NULL;
-  ASHLAR_EXPECT_OK(ashlar_live_address(live, &address));
-  ASHLAR_EXPECT(ashlar_bytes_size(address) == 0);
-  ashlar_bytes_destroy(address);
-  ashlar_live_stop(live);
-  ashlar_live_stop(NULL);
+  ashlar_live_server* server = NULL;
+  ASHLAR_EXPECT(ashlar_live_server_start(NULL, NULL) == ASHLAR_INVALID_ARGUMENT);
+  ASHLAR_EXPECT_OK(ashlar_live_server_start(NULL, &server));
+  ashlar_bytes* url = NULL;
+  ASHLAR_EXPECT_OK(ashlar_live_server_url(server, &url));
+  ASHLAR_EXPECT(ashlar_bytes_size(url) == 0);
+  ashlar_bytes_destroy(url);
+  ashlar_live_server_stop(server);
+  ashlar_live_server_stop(NULL);
 
-  ashlar_live_options options = {
+  ashlar_live_server_options options = {
       .struct_size = sizeof options, .has_port = 1, .port = 0, .token = "a-token-of-0123456789"};
-  ASHLAR_EXPECT_OK(ashlar_live_start(&options, &live));
-  ASHLAR_EXPECT_OK(ashlar_live_address(live, &address));
-  ASHLAR_EXPECT(strncmp(ashlar_bytes_data(address), "http://127.0.0.1:", 17) == 0);
-  ASHLAR_EXPECT(strstr(ashlar_bytes_data(address), "/a-token-of-0123456789/") != NULL);
-  ashlar_bytes_destroy(address);
-  ashlar_live_stop(live);
+  ASHLAR_EXPECT_OK(ashlar_live_server_start(&options, &server));
+  ASHLAR_EXPECT_OK(ashlar_live_server_url(server, &url));
+  ASHLAR_EXPECT(strncmp(ashlar_bytes_data(url), "http://127.0.0.1:", 17) == 0);
+  ASHLAR_EXPECT(strstr(ashlar_bytes_data(url), "/a-token-of-0123456789/") != NULL);
+  ashlar_bytes_destroy(url);
+  ashlar_live_server_stop(server);
   options.token = "short";
-  ASHLAR_EXPECT(ashlar_live_start(&options, &live) == ASHLAR_INVALID_ARGUMENT);
+  ASHLAR_EXPECT(ashlar_live_server_start(&options, &server) == ASHLAR_INVALID_ARGUMENT);
 }
 
 static void count_entry(const ashlar_trace_entry* entry, void* context) {

@@ -145,19 +145,19 @@ TEST_P(IdentityContract, MissingCapabilitiesAreUnsupported) {
     expect_unsupported(device().create(bytes).status());
   }
   if (has.has_virtual_memory && !has.can_export_fd) {
-    expect_unsupported(device().create(bytes, {.export_fd = true}).status());
+    expect_unsupported(device().create(bytes, {.can_export_fd = true}).status());
   }
   if (has.has_virtual_memory && !has.can_export_fabric) {
-    expect_unsupported(device().create(bytes, {.export_fabric = true}).status());
+    expect_unsupported(device().create(bytes, {.can_export_fabric = true}).status());
   }
   if (has.can_export_fd && !has.can_export_imported) {
-    UniqueFd fd = require_ok(device().export_fd(create(bytes, {.export_fd = true})));
+    UniqueFd fd = require_ok(device().export_fd(create(bytes, {.can_export_fd = true})));
     const ExtentId imported = require_ok(device().import_fd(fd.get(), bytes));
     track_extent(imported);
     expect_unsupported(device().export_fd(imported).status());
   }
   if (has.can_export_fabric && !has.can_export_imported) {
-    const ExtentId extent = create(bytes, {.export_fabric = true});
+    const ExtentId extent = create(bytes, {.can_export_fabric = true});
     const FabricHandle handle = require_ok(device().export_fabric(extent));
     const ExtentId imported = require_ok(device().import_fabric(handle, bytes));
     track_extent(imported);

@@ -14,8 +14,8 @@ constexpr char kNoFd[] = "the device does not export file descriptors";
 constexpr char kNoFabric[] = "the device does not export fabric handles";
 constexpr char kCannotExportImported[] = "the device does not export what was imported";
 constexpr char kNoShared[] = "the device does not share allocations";
-constexpr CreateOptions kByFd{.export_fd = true, .export_fabric = false};
-constexpr CreateOptions kByFabric{.export_fd = false, .export_fabric = true};
+constexpr CreateOptions kByFd{.can_export_fd = true, .can_export_fabric = false};
+constexpr CreateOptions kByFabric{.can_export_fd = false, .can_export_fabric = true};
 
 bool is_open(int fd) { return fcntl(fd, F_GETFD) != -1; }
 

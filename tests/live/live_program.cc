@@ -98,7 +98,7 @@ int run(const std::vector<std::string_view>& arguments) {
   Allocator first(machine->device(DeviceIndex(0)));
   Allocator second(machine->device(DeviceIndex(1)), parse_options("engine:classic"));
   const PoolId pool = first.pools().create();
-  std::cout << (live ? live->address() : "") << std::endl;
+  std::cout << (live ? live->url() : "") << std::endl;
   ProgramState state{.machine = *machine, .allocator = first};
   state.held.push_back(second.allocate(5 * kMiB));
   for (std::string command; std::getline(std::cin, command);) {

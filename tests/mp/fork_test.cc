@@ -19,7 +19,7 @@ TEST(ForkTest, ChildExitLeavesParentMachineIntact) {
   uint32_t value = 12345;
   ASSERT_TRUE(device.copy_to_device(at, &value, sizeof(value), kDefaultStream).ok());
   ASSERT_TRUE(device.synchronize_device().ok());
-  const ExtentId extent = *device.create(2 * kMiB, {.export_fabric = true});
+  const ExtentId extent = *device.create(2 * kMiB, {.can_export_fabric = true});
   const FabricHandle handle = *device.export_fabric(extent);
 
   ChildProcess child([&](int) {

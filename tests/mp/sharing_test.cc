@@ -107,7 +107,7 @@ class SharingTest : public ::testing::Test {
 // the child first.
 int export_by_fd(int socket_fd) {
   DeviceProcess process;
-  const ExtentId extent = *process.device().create(kExtentBytes, {.export_fd = true});
+  const ExtentId extent = *process.device().create(kExtentBytes, {.can_export_fd = true});
   if (!send_extent(socket_fd, process.device(), extent)) return 1;
   const DeviceAddress at = process.map(extent);
   if (!process.write(at, 111) || !notify(socket_fd)) return 2;
@@ -154,7 +154,7 @@ TEST_F(SharingTest, ExporterSurvivesKilledImporter) {
     return wait_for_notification(socket_fd) ? 0 : 3;
   });
   DeviceProcess process;
-  const ExtentId extent = *process.device().create(kExtentBytes, {.export_fd = true});
+  const ExtentId extent = *process.device().create(kExtentBytes, {.can_export_fd = true});
   ASSERT_TRUE(send_extent(child.socket_fd(), process.device(), extent));
   ASSERT_TRUE(wait_for_notification(child.socket_fd()));
   child.kill();
@@ -168,7 +168,7 @@ TEST_F(SharingTest, ExporterSurvivesKilledImporter) {
 TEST_F(SharingTest, FabricHandleIsValidWhileExporterLives) {
   ChildProcess child([](int socket_fd) {
     DeviceProcess exporter;
-    const ExtentId extent = *exporter.device().create(kExtentBytes, {.export_fabric = true});
+    const ExtentId extent = *exporter.device().create(kExtentBytes, {.can_export_fabric = true});
     Result<FabricHandle> handle = exporter.device().export_fabric(extent);
     if (!handle.ok() || !exporter.write(exporter.map(extent), 555)) return 1;
     if (!send_handle(socket_fd, *handle)) return 2;
@@ -195,7 +195,7 @@ TEST_F(SharingTest, FabricHandleIsValidWhileExporterLives) {
 TEST_F(SharingTest, RejectsFabricHandleOfReleasedExtent) {
   ChildProcess child([](int socket_fd) {
     DeviceProcess exporter;
-    const ExtentId extent = *exporter.device().create(kExtentBytes, {.export_fabric = true});
+    const ExtentId extent = *exporter.device().create(kExtentBytes, {.can_export_fabric = true});
     Result<FabricHandle> handle = exporter.device().export_fabric(extent);
     if (!handle.ok() || !exporter.device().release(extent).ok()) return 1;
     if (!send_handle(socket_fd, *handle)) return 2;

@@ -133,10 +133,11 @@ Code Core::reserve(size_t on, size_t bytes, size_t alignment, uint64_t hint, uin
 
 Code Core::create(size_t on, size_t bytes, const CreateOptions& options, uint64_t& extent) {
   if (!features_.virtual_memory) return kNotSupported;
-  if (options.export_fd && !features_.export_fd) return kNotSupported;
+  if (options.can_export_fd && !features_.export_fd) return kNotSupported;
   // cuMemCreate returns this error if the IMEX service, which fabric handles need, is not running.
-  if (options.export_fabric && !features_.export_fabric) return kNotPermitted;
-  if (options.export_fd && options.export_fabric && !features_.export_both) return kNotPermitted;
+  if (options.can_export_fabric && !features_.export_fabric) return kNotPermitted;
+  if (options.can_export_fd && options.can_export_fabric && !features_.export_both)
+    return kNotPermitted;
   const Result<ExtentId> made = device(on).create(bytes, options);
   if (!made.ok()) return code_of(made);
   extent = made->value();

@@ -2,7 +2,8 @@
 //
 // Errors: functions return a status code. The C API for Ashlar's stream-ordered, caching allocator
 // of device memory, for C11, C++ and languages that bind to C. The API mirrors ashlar/allocator.h;
-// docs/reference/c_api.md shows how to use it. Long because other languages bind to one header.
+// docs/reference/c_api.md shows how to use it. The file is long because bindings for other
+// languages are simpler to make from one header.
 //
 //   ashlar_device* device;                            // owned by the process; never closed
 //   ashlar_allocator* allocator;
@@ -22,8 +23,9 @@
 //  Handles   Pointers to opaque structs. Null is ASHLAR_INVALID_ARGUMENT, except that destroy
 //            functions ignore it.
 //  Structs   Structs with a `struct_size` may grow at their end. The caller sets it to sizeof the
-//            struct. Fields that only one side has are treated as 0, the default. A nonzero field
-//            that the library does not have is ASHLAR_UNSUPPORTED.
+//            struct. Fields that only the caller's or only the library's version of the struct has
+//            are treated as 0, the default. A nonzero field that the library does not have is
+//            ASHLAR_UNSUPPORTED.
 //  Text      is UTF-8 and null-terminated.
 //  Callbacks are called with no lock held, from any thread, and may call the library. They must
 //            neither throw nor longjmp. Callbacks with other rules say so at their declaration.
@@ -116,7 +118,7 @@ typedef struct ashlar_device_properties {
   int32_t has_virtual_memory;
   int32_t has_stream_ordered_pool;
   int32_t has_capture;
-  // Stream priorities run from 0 up to this; unlike in CUDA, higher is more urgent.
+  // Stream priorities run from 0 up to this value; unlike in CUDA, higher is more urgent.
   int32_t greatest_priority;
 } ashlar_device_properties;
 ASHLAR_C_API ashlar_status ashlar_device_describe(
@@ -401,24 +403,24 @@ ASHLAR_C_API ashlar_status ashlar_snapshot(ashlar_allocator* allocator, ashlar_f
 ASHLAR_C_API ashlar_status ashlar_save_snapshot(ashlar_allocator* allocator,
                                                 const char* path) ASHLAR_C_NOEXCEPT;
 
-// Live observation of all allocators of the process, by `ashlar top`, `ashlar view --live` and
-// Prometheus, from this machine only: docs/reference/formats/live.md.
+// Live monitoring: a server through which `ashlar top`, `ashlar view --live` and Prometheus, on
+// this machine only, observe all allocators of the process: docs/reference/formats/live.md.
 
-typedef struct ashlar_live ashlar_live;
-typedef struct ashlar_live_options {
+typedef struct ashlar_live_server ashlar_live_server;
+typedef struct ashlar_live_server_options {
   size_t struct_size;
   int32_t has_port;   // 0: only the Unix socket, for processes of the same user
   uint16_t port;      // of 127.0.0.1; 0: any free port
   const char* token;  // 16 to 128 letters, digits, - and _; null: a random token
-} ashlar_live_options;
+} ashlar_live_server_options;
 // Starts the server. Null options: the defaults. ASHLAR_DEVICE_FAULT if the port is in use.
-ASHLAR_C_API ashlar_status ashlar_live_start(const ashlar_live_options* options,
-                                             ashlar_live** live) ASHLAR_C_NOEXCEPT;
-// Returns the URL of the server, "http://127.0.0.1:PORT/TOKEN/"; empty without a port.
-ASHLAR_C_API ashlar_status ashlar_live_address(const ashlar_live* live,
-                                               ashlar_bytes** address) ASHLAR_C_NOEXCEPT;
+ASHLAR_C_API ashlar_status ashlar_live_server_start(const ashlar_live_server_options* options,
+                                                    ashlar_live_server** server) ASHLAR_C_NOEXCEPT;
+// Returns the URL of the server, "http://127.0.0.1:PORT/TOKEN/"; empty if it has no port.
+ASHLAR_C_API ashlar_status ashlar_live_server_url(const ashlar_live_server* server,
+                                                  ashlar_bytes** url) ASHLAR_C_NOEXCEPT;
 // Closes all connections and destroys the handle.
-ASHLAR_C_API void ashlar_live_stop(ashlar_live* live) ASHLAR_C_NOEXCEPT;
+ASHLAR_C_API void ashlar_live_server_stop(ashlar_live_server* server) ASHLAR_C_NOEXCEPT;
 
 // Hooks. They stay registered until the allocator is destroyed.
 

@@ -25,8 +25,8 @@
 extern "C" {
 #endif
 
-// Initialization and exit. Returning 0 from main, or calling exit(0), finalizes. Any other status
-// acts as shmem_global_exit with that status.
+// Initialization and exit. Returning 0 from main, or calling exit(0), also finalizes OpenSHMEM. Any
+// other exit status acts as shmem_global_exit with that status.
 ASHLAR_SHMEM_API void shmem_init(void);
 ASHLAR_SHMEM_API int shmem_init_thread(int requested, int* provided);
 ASHLAR_SHMEM_API void shmem_query_thread(int* provided);

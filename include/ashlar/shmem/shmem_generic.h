@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Type-generic names for C11: shmem_put(dest, source, 10, pe) calls shmem_int_put if `dest` is an
-// int*. A context may be passed as first argument. Included by shmem.h. Not available in C++.
+// int*. The first argument may be a context. Included by shmem.h. Not available in C++.
 #pragma once
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
 // OpenSHMEM prescribes the names and the shape of the macros.

@@ -130,18 +130,18 @@ typedef struct {
 // Types of reductions over teams.
 #define ASHLAR_SHMEM_BITWISE_REDUCE_TYPES(X) \
   X(uchar, unsigned char) ASHLAR_SHMEM_UNSIGNED(X) ASHLAR_SHMEM_EXACT_INTEGERS(X)
-#define ASHLAR_SHMEM_ORDERED_REDUCE_TYPES(X) ASHLAR_SHMEM_RMA_TYPES(X)
+#define ASHLAR_SHMEM_MIN_MAX_REDUCE_TYPES(X) ASHLAR_SHMEM_RMA_TYPES(X)
 #define ASHLAR_SHMEM_ARITHMETIC_REDUCE_TYPES(X) ASHLAR_SHMEM_RMA_TYPES(X) ASHLAR_SHMEM_COMPLEX(X)
 // Types of reductions over active sets.
 #define ASHLAR_SHMEM_BITWISE_TO_ALL_TYPES(X) ASHLAR_SHMEM_SIGNED(X)
-#define ASHLAR_SHMEM_ORDERED_TO_ALL_TYPES(X) ASHLAR_SHMEM_SIGNED(X) ASHLAR_SHMEM_FLOATS(X)
+#define ASHLAR_SHMEM_MIN_MAX_TO_ALL_TYPES(X) ASHLAR_SHMEM_SIGNED(X) ASHLAR_SHMEM_FLOATS(X)
 #define ASHLAR_SHMEM_ARITHMETIC_TO_ALL_TYPES(X) \
-  ASHLAR_SHMEM_ORDERED_TO_ALL_TYPES(X) ASHLAR_SHMEM_COMPLEX(X)
+  ASHLAR_SHMEM_MIN_MAX_TO_ALL_TYPES(X) ASHLAR_SHMEM_COMPLEX(X)
 
 // The operations of each table: X(name, type, operation in function names, its enumerator in
 // ReduceOp and AtomicKind).
 #define ASHLAR_SHMEM_BITWISE_OPS(X, NAME, T) \
   X(NAME, T, and, kAnd) X(NAME, T, or, kOr) X(NAME, T, xor, kXor)
-#define ASHLAR_SHMEM_ORDERED_OPS(X, NAME, T) X(NAME, T, max, kMax) X(NAME, T, min, kMin)
+#define ASHLAR_SHMEM_MIN_MAX_OPS(X, NAME, T) X(NAME, T, max, kMax) X(NAME, T, min, kMin)
 #define ASHLAR_SHMEM_ARITHMETIC_OPS(X, NAME, T) X(NAME, T, sum, kSum) X(NAME, T, prod, kProd)
 // NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

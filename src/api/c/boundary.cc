@@ -58,7 +58,7 @@ void set_last_error(const ErrorText& error) {
 }  // namespace
 
 ashlar_status fail(const Status& status) noexcept {
-  set_last_error({status.message(), status.call(), status.code()});
+  set_last_error({status.message(), status.failed_call(), status.code()});
   return code_of(status.kind());
 }
 

@@ -172,30 +172,32 @@ ashlar_status ashlar_add_free_memory_callback(ashlar_allocator* allocator,
 }
 
 // NOLINTNEXTLINE(readability-identifier-naming): a name of the C API
-struct ashlar_live {
-  explicit ashlar_live(const LiveOptions& options) : server(options) {}
+struct ashlar_live_server {
+  explicit ashlar_live_server(const LiveOptions& options) : server(options) {}
   LiveServer server;
 };
 
-ashlar_status ashlar_live_start(const ashlar_live_options* options, ashlar_live** live) noexcept {
+ashlar_status ashlar_live_server_start(const ashlar_live_server_options* options,
+                                       ashlar_live_server** server) noexcept {
   return guarded([&] {
-    require(live, "live");
-    const ashlar_live_options given = read_struct(options);
+    require(server, "server");
+    const ashlar_live_server_options given = read_struct(options);
     LiveOptions wanted;
     if (given.has_port != 0) wanted.port = given.port;
     if (given.token != nullptr) wanted.token = given.token;
-    *live = std::make_unique<ashlar_live>(wanted).release();
+    *server = std::make_unique<ashlar_live_server>(wanted).release();
   });
 }
 
-ashlar_status ashlar_live_address(const ashlar_live* live, ashlar_bytes** address) noexcept {
+ashlar_status ashlar_live_server_url(const ashlar_live_server* server,
+                                     ashlar_bytes** url) noexcept {
   return guarded([&] {
-    require(live, "live");
-    require(address, "address");
-    *address = make_bytes(live->server.address());
+    require(server, "server");
+    require(url, "url");
+    *url = make_bytes(server->server.url());
   });
 }
 
-void ashlar_live_stop(ashlar_live* live) noexcept {
-  const std::unique_ptr<ashlar_live> owned(live);
+void ashlar_live_server_stop(ashlar_live_server* server) noexcept {
+  const std::unique_ptr<ashlar_live_server> owned(server);
 }

@@ -158,7 +158,7 @@ Result<WorkloadRecord> Workload::run() {
   };
   for (const Step& step : kSteps) {
     if (Status status = (this->*step.function)(); !status.ok()) {
-      return Status::device_fault(status.call(), status.code(),
+      return Status::device_fault(status.failed_call(), status.code(),
                                   text("could not ", step.purpose, ": ", status.to_string()));
     }
   }

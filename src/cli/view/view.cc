@@ -123,12 +123,12 @@ ExitCode serve(const ViewArguments& arguments, std::string page, const Session& 
   Result<std::unique_ptr<http::Server>> server = http::Server::start(handler, options);
   if (!server.ok()) return print_failure(server.status(), session);
 
-  session.console.print((*server)->address() + "\n");
+  session.console.print((*server)->url() + "\n");
   // Other users can see the browser's command line, so the browser gets a one-time address without
   // the token.
   bool has_browser = false;
   if (!arguments.no_browser) {
-    const Result<std::string> ticket = (*server)->one_time_address();
+    const Result<std::string> ticket = (*server)->one_time_url();
     has_browser = ticket.ok() && start_browser(*ticket, session.environment);
   }
   SnapshotLoader loading(view, handler, live_source);

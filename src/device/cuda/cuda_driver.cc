@@ -121,8 +121,8 @@ MulticastObjectProp properties_for(const gpu::Driver::MulticastRequest& request)
   properties.num_devices = static_cast<unsigned>(request.device_count);
   properties.size = request.bytes;
   properties.handle_types =
-      static_cast<unsigned>((request.export_fd ? gpu::abi::kHandlePosixFd : 0) |
-                            (request.export_fabric ? gpu::abi::kHandleFabric : 0));
+      static_cast<unsigned>((request.can_export_fd ? gpu::abi::kHandlePosixFd : 0) |
+                            (request.can_export_fabric ? gpu::abi::kHandleFabric : 0));
   return properties;
 }
 

@@ -82,10 +82,10 @@ Capabilities probe_capabilities(Driver& driver, int device, const DeviceInfo& in
   AliasProbeResult aliases = probe_aliases(driver, request);
   found.can_alias = aliases.can_alias;
   found.alias_probe = std::move(aliases.report);
-  request.export_fd = true;
+  request.can_export_fd = true;
   found.can_export_fd = can_export_fd(driver, request);
-  request.export_fd = false;
-  request.export_fabric = true;
+  request.can_export_fd = false;
+  request.can_export_fabric = true;
   found.can_export_fabric = can_export_fabric(driver, request);
   return found;
 }

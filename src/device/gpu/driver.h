@@ -120,8 +120,8 @@ class Driver {
   struct CreateRequest {
     int device = 0;
     size_t bytes = 0;
-    bool export_fd = false;
-    bool export_fabric = false;
+    bool can_export_fd = false;
+    bool can_export_fabric = false;
     bool rdma = false;
   };
   virtual DriverResult create(const CreateRequest& request, Handle& extent) = 0;
@@ -142,8 +142,8 @@ class Driver {
   struct MulticastRequest {
     int device_count = 0;
     size_t bytes = 0;
-    bool export_fd = false;
-    bool export_fabric = false;
+    bool can_export_fd = false;
+    bool can_export_fabric = false;
   };
   // Queries the granularity of object sizes, bound memory and mapped addresses.
   virtual DriverResult multicast_granularity(const MulticastRequest& request, size_t& bytes) = 0;

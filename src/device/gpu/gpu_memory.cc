@@ -98,16 +98,16 @@ Status GpuDevice::free_addresses(AddressRange range) {
 Result<ExtentId> GpuDevice::create(size_t bytes, const CreateOptions& options) {
   return call([&]() -> Result<ExtentId> {
     if (Status sized = check_granularity("create", bytes); !sized.ok()) return sized;
-    if (options.export_fd && !properties_.can_export_fd) {
+    if (options.can_export_fd && !properties_.can_export_fd) {
       return Status::unsupported("this device exports no file descriptors");
     }
-    if (options.export_fabric && !properties_.can_export_fabric) {
+    if (options.can_export_fabric && !properties_.can_export_fabric) {
       return Status::unsupported("this device exports no fabric handles");
     }
     if (Status fits = check_capacity(bytes); !fits.ok()) return fits;
     ExtentRecord extent{0, bytes, options, false};
-    const Driver::CreateRequest request{ordinal(), bytes, options.export_fd, options.export_fabric,
-                                        info_.has_rdma};
+    const Driver::CreateRequest request{ordinal(), bytes, options.can_export_fd,
+                                        options.can_export_fabric, info_.has_rdma};
     if (Status created = to_status(driver().create(request, extent.handle)); !created.ok())
       return created;
     return add_extent(extent);
@@ -219,8 +219,8 @@ Result<UniqueFd> GpuDevice::export_fd(ExtentId id) {
   return call([&]() -> Result<UniqueFd> {
     const Result<ExtentRecord> extent = find_extent(id);
     if (!extent.ok()) return extent.status();
-    if (!extent->export_options.export_fd) {
-      return Status::invalid_argument(text("extent ", id, " was not created with export_fd"));
+    if (!extent->export_options.can_export_fd) {
+      return Status::invalid_argument(text("extent ", id, " lacks can_export_fd"));
     }
     if (Status exportable = check_exportable(id, *extent); !exportable.ok()) return exportable;
     return export_handle_as_fd(extent->handle);
@@ -244,7 +244,7 @@ Result<ExtentId> GpuDevice::import_fd(int fd, size_t bytes) {
     if (Status sized = check_granularity("import", bytes); !sized.ok()) return sized;
     if (::fcntl(fd, F_GETFD) < 0)
       return Status::invalid_argument(text(fd, " is not an open file descriptor"));
-    ExtentRecord extent{0, bytes, {.export_fd = true}, true};
+    ExtentRecord extent{0, bytes, {.can_export_fd = true}, true};
     Status imported = to_status(driver().import_fd(fd, extent.handle));
     if (!imported.ok()) return invalid_handle_status(std::move(imported));
     return add_imported(extent);
@@ -255,8 +255,8 @@ Result<FabricHandle> GpuDevice::export_fabric(ExtentId id) {
   return call([&]() -> Result<FabricHandle> {
     const Result<ExtentRecord> extent = find_extent(id);
     if (!extent.ok()) return extent.status();
-    if (!extent->export_options.export_fabric) {
-      return Status::invalid_argument(text("extent ", id, " was not created with export_fabric"));
+    if (!extent->export_options.can_export_fabric) {
+      return Status::invalid_argument(text("extent ", id, " lacks can_export_fabric"));
     }
     if (Status exportable = check_exportable(id, *extent); !exportable.ok()) return exportable;
     FabricHandle handle{};
@@ -270,7 +270,7 @@ Result<ExtentId> GpuDevice::import_fabric(const FabricHandle& handle, size_t byt
   return call([&]() -> Result<ExtentId> {
     if (!properties_.can_export_fabric) return Status::unsupported("no fabric on this device");
     if (Status sized = check_granularity("import", bytes); !sized.ok()) return sized;
-    ExtentRecord extent{0, bytes, {.export_fabric = true}, true};
+    ExtentRecord extent{0, bytes, {.can_export_fabric = true}, true};
     if (Status imported = to_status(driver().import_fabric(handle, extent.handle));
         !imported.ok()) {
       return imported;

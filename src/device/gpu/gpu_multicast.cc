@@ -24,8 +24,8 @@ Result<size_t> GpuMulticast::granularity() {
     Driver::MulticastRequest request;
     request.device_count = 2;
     request.bytes = device_.properties_.granularity_bytes;
-    request.export_fd = device_.properties_.can_export_fd;
-    request.export_fabric = device_.properties_.can_export_fabric && !request.export_fd;
+    request.can_export_fd = device_.properties_.can_export_fd;
+    request.can_export_fabric = device_.properties_.can_export_fabric && !request.can_export_fd;
     size_t bytes = 0;
     const DriverResult queried = device_.driver().multicast_granularity(request, bytes);
     if (Status status = device_.to_status(queried); !status.ok()) return status;

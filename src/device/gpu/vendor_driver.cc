@@ -174,8 +174,8 @@ DriverResult VendorDriver::free_addresses(AddressRange range) {
 
 DriverResult VendorDriver::create(const CreateRequest& request, Handle& extent) {
   abi::MemAllocationProp properties = properties_for(request.device);
-  properties.requested_handle_types = (request.export_fd ? abi::kHandlePosixFd : 0) |
-                                      (request.export_fabric ? abi::kHandleFabric : 0);
+  properties.requested_handle_types = (request.can_export_fd ? abi::kHandlePosixFd : 0) |
+                                      (request.can_export_fabric ? abi::kHandleFabric : 0);
   properties.gpu_direct_rdma_capable = request.rdma ? 1 : 0;
   abi::MemHandle created = 0;
   const DriverResult result = api_.vmm.create(&created, request.bytes, &properties, 0);

@@ -28,7 +28,7 @@ void CallInterceptor::lose(const Status& reason) {
   if (is_lost()) return;
   reason_ = reason.is(StatusKind::kDeviceLost)
                 ? reason
-                : Status::device_lost(reason.call(), reason.code(), reason.message());
+                : Status::device_lost(reason.failed_call(), reason.code(), reason.message());
   lost_.store(true, std::memory_order_release);
 }
 

@@ -85,7 +85,7 @@ Result<HandleLayout> parse(const HandleBytes& handle, HandleKind kind) {
 }
 
 Status import_error(uint32_t pid, const Status& why) {
-  return Status::device_fault(why.call().empty() ? "import" : why.call(), why.code(),
+  return Status::device_fault(why.failed_call().empty() ? "import" : why.failed_call(), why.code(),
                               text("cannot import memory from process ", pid, ": ", why.message()));
 }
 

@@ -113,7 +113,7 @@ Result<std::shared_ptr<Extent>> PhysicalMemory::create_extent(size_t bytes,
 // Assigns a file of its own to an exportable extent, and the next range of the device's file to any
 // other extent.
 Status PhysicalMemory::assign_file_range(Extent& extent) {
-  if (extent.export_options_.export_fd || extent.export_options_.export_fabric) {
+  if (extent.export_options_.can_export_fd || extent.export_options_.can_export_fabric) {
     Result<UniqueFd> file = make_file(extent.bytes_);
     if (!file.ok()) return file.status();
     extent.own_fd_ = *std::move(file);
@@ -143,7 +143,7 @@ Result<std::shared_ptr<Extent>> PhysicalMemory::import_extent(int fd, size_t byt
         text("the extent has ", *file_bytes, " B, ", bytes, " B were expected"));
   }
   Result<std::shared_ptr<Extent>> extent = import_range(fd, 0, bytes);
-  if (extent.ok()) (*extent)->export_options_.export_fd = true;  // can be exported again
+  if (extent.ok()) (*extent)->export_options_.can_export_fd = true;  // can be exported again
   return extent;
 }
 

@@ -113,8 +113,8 @@ Result<ExtentId> SimDevice::create(size_t bytes, const CreateOptions& options) {
                                            " B: expected a positive multiple of the ",
                                            "granularity, ", properties_.granularity_bytes));
     }
-    if ((options.export_fd && !properties_.can_export_fd) ||
-        (options.export_fabric && !properties_.can_export_fabric)) {
+    if ((options.can_export_fd && !properties_.can_export_fd) ||
+        (options.can_export_fabric && !properties_.can_export_fabric)) {
       return Status::unsupported("extents cannot be exported with Backing::kBookkeeping");
     }
     Result<std::shared_ptr<Extent>> extent = memory_.create_extent(bytes, options);
@@ -187,8 +187,8 @@ Result<UniqueFd> SimDevice::export_fd(ExtentId id) {
     Result<std::shared_ptr<Extent>> extent = find_extent(id);
     if (!extent.ok()) return extent.status();
     size.bytes = (*extent)->bytes();
-    if (!(*extent)->export_options().export_fd) {
-      return Status::invalid_argument(text("extent ", id, " was not created with export_fd"));
+    if (!(*extent)->export_options().can_export_fd) {
+      return Status::invalid_argument(text("extent ", id, " lacks can_export_fd"));
     }
     UniqueFd fd(::fcntl((*extent)->fd(), F_DUPFD_CLOEXEC, 0));
     if (!fd.valid()) return Status::device_fault("fcntl", errno, std::strerror(errno));
@@ -219,8 +219,8 @@ Result<FabricHandle> SimDevice::export_fabric(ExtentId id) {
     Result<std::shared_ptr<Extent>> extent = find_extent(id);
     if (!extent.ok()) return extent.status();
     size.bytes = (*extent)->bytes();
-    if (!(*extent)->export_options().export_fabric) {
-      return Status::invalid_argument(text("extent ", id, " was not created with export_fabric"));
+    if (!(*extent)->export_options().can_export_fabric) {
+      return Status::invalid_argument(text("extent ", id, " lacks can_export_fabric"));
     }
     return machine_.fabric.export_extent(*extent, HandleKind::kExtent);
   });

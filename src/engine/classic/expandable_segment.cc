@@ -72,7 +72,7 @@ Result<std::vector<ExtentId>> ExpandableSegment::create_extents(size_t count) {
   std::vector<ExtentId> extents;
   extents.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    Result<ExtentId> extent = device_.create(granule_bytes_, {.export_fd = can_export_fd_});
+    Result<ExtentId> extent = device_.create(granule_bytes_, {.can_export_fd = can_export_fd_});
     if (!extent.ok()) {
       Status ignored;  // the creation error is the one to report
       for (ExtentId made : extents) release(made, ignored);

@@ -29,7 +29,7 @@ Status ExtentStore::check_limit(SlowRequest& request, size_t more_bytes) const {
 
 CreateOptions ExtentStore::create_options() const {
   CreateOptions options;
-  options.export_fd = config_.sizing.is_shareable();
+  options.can_export_fd = config_.sizing.is_shareable();
   return options;
 }
 

@@ -15,8 +15,8 @@ constexpr size_t kMaxStatusText = 4000;
 }  // namespace
 
 Status with_call(const Status& status) {
-  if (status.call().empty()) return status;
-  return make_status(status.kind(), text(status.call(), ": ", status.message()));
+  if (status.failed_call().empty()) return status;
+  return make_status(status.kind(), text(status.failed_call(), ": ", status.message()));
 }
 
 Status make_status(StatusKind kind, std::string message) {

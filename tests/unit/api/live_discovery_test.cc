@@ -27,7 +27,7 @@ TEST(LiveDiscoveryTest, IsFoundByProcessId) {
   {
     const LiveServer live;
     EXPECT_THAT(live.socket_name(), StartsWith(text("ashlar-live.", ::getpid(), ".")));
-    EXPECT_EQ(live.address(), "");
+    EXPECT_EQ(live.url(), "");
     Result<live::MonitoredProcess> found = live::connect_to_monitored_process(::getpid());
     ASSERT_TRUE(found.ok()) << found.status().message();
     EXPECT_EQ(found->pid, ::getpid());

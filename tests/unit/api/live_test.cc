@@ -61,7 +61,7 @@ class LiveServerTest : public ::testing::Test {
     return read_snapshot("answer", std::make_unique<MemorySource>(reply.body));
   }
   static uint16_t port_of(const LiveServer& live) {
-    return static_cast<uint16_t>(std::stoi(live.address().substr(17)));
+    return static_cast<uint16_t>(std::stoi(live.url().substr(17)));
   }
   // Sends one request to the TCP port and returns the whole response.
   static std::string exchange(const LiveServer& live, const std::string& path,
@@ -234,7 +234,7 @@ TEST_F(LiveServerTest, ChildClosesListeningSockets) {
 
 TEST_F(LiveServerTest, PortRequiresToken) {
   const LiveServer live({.port = 0, .token = kToken});
-  EXPECT_THAT(live.address(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/a-token-of-0123456789/"));
+  EXPECT_THAT(live.url(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/a-token-of-0123456789/"));
   EXPECT_EQ(code_of(exchange(live, text("/", kToken, "/metrics"))), 200);
   EXPECT_EQ(code_of(exchange(live, "/metrics", text("Authorization: Bearer ", kToken, "\r\n"))),
             200);
@@ -270,7 +270,7 @@ TEST_F(LiveServerTest, StartedProgramsInheritNoSockets) {
 
 TEST_F(LiveServerTest, GeneratesTokenIfNoneIsGiven) {
   const LiveServer live({.port = 0});
-  EXPECT_THAT(live.address(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/[0-9a-f]{32}/"));
+  EXPECT_THAT(live.url(), MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/[0-9a-f]{32}/"));
 }
 
 TEST_F(LiveServerTest, RespondsToInvalidRequestsWithErrorCodes) {

@@ -19,7 +19,7 @@ TEST(StatusTest, OkHasNoDetails) {
 TEST(StatusTest, FaultHasCallAndCode) {
   const Status fault = Status::device_fault("cuMemMap", 1, "invalid argument");
   EXPECT_EQ(fault.kind(), StatusKind::kDeviceFault);
-  EXPECT_EQ(fault.call(), "cuMemMap");
+  EXPECT_EQ(fault.failed_call(), "cuMemMap");
   EXPECT_EQ(fault.code(), 1);
   EXPECT_EQ(fault.to_string(), "device fault: invalid argument (cuMemMap, code 1)");
 }

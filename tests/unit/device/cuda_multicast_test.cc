@@ -19,8 +19,8 @@ class CudaMulticastTest : public CudaTest {
     gpu::Driver::MulticastRequest wanted;
     wanted.device_count = device_count;
     wanted.bytes = kGranule;
-    wanted.export_fd = true;
-    wanted.export_fabric = true;
+    wanted.can_export_fd = true;
+    wanted.can_export_fabric = true;
     return *multicast.create(wanted);
   }
   static size_t object_count() {
@@ -39,7 +39,7 @@ TEST_F(CudaMulticastTest, TwoDevicesShareAMulticastObject) {
                                  *multicast(1).import_fabric(far)};
   for (const uint64_t each : {0U, 1U}) ASSERT_TRUE(multicast(each).add_device(objects[each]).ok());
   for (const uint64_t each : {0U, 1U}) {
-    const ExtentId extent = *device(each).create(kGranule, {.export_fd = true});
+    const ExtentId extent = *device(each).create(kGranule, {.can_export_fd = true});
     ASSERT_TRUE(multicast(each).bind(objects[each], extent).ok());
     const Result<AddressRange> range = multicast(each).map(objects[each], kGranule);
     ASSERT_TRUE(range.ok()) << range.status().to_string();
@@ -60,7 +60,7 @@ TEST_F(CudaMulticastTest, BindAndMapRequireAllDevices) {
   const gpu::Handle object = create_object(multicast(0), 2);
   ASSERT_TRUE(multicast(0).add_device(object).ok());
   EXPECT_THAT(multicast(0).add_device(object).message(), HasSubstr("cuMulticastAddDevice"));
-  const ExtentId extent = *device(0).create(kGranule, {.export_fd = true});
+  const ExtentId extent = *device(0).create(kGranule, {.can_export_fd = true});
   EXPECT_FALSE(multicast(0).bind(object, extent).ok());
   EXPECT_FALSE(multicast(0).map(object, kGranule).ok());
   EXPECT_EQ(multicast(0).bind(object, ExtentId(12345)).kind(), StatusKind::kInvalidArgument);
@@ -74,7 +74,7 @@ TEST_F(CudaMulticastTest, FailedMapReleasesItsAddresses) {
   for (const char* call : {"cuMemMap", "cuMemSetAccess"}) {
     set_result(call, standin::kUnknown);
     const Status failed = multicast(0).map(object, kGranule).status();
-    EXPECT_THAT(failed.call(), HasSubstr(call));
+    EXPECT_THAT(failed.failed_call(), HasSubstr(call));
     set_result(call, standin::kDone);
   }
   const Result<AddressRange> range = multicast(0).map(object, kGranule);

@@ -61,7 +61,7 @@ TEST_F(CudaTest, ProbeDetectsUnsupportedFabricHandles) {
   restart({.export_fabric = false});
   EXPECT_FALSE(device().properties().can_export_fabric);
   EXPECT_TRUE(device().properties().can_export_fd);
-  EXPECT_EQ(device().create(kGranule, {.export_fabric = true}).status().kind(),
+  EXPECT_EQ(device().create(kGranule, {.can_export_fabric = true}).status().kind(),
             StatusKind::kUnsupported);
 }
 
@@ -234,7 +234,7 @@ TEST_F(CudaTest, DriverFaultHasNameCodeAndText) {
   control().inject({.call = DeviceCall::kAllocate});
   const Status fault = device().allocate(kMiB).status();
   EXPECT_EQ(fault.kind(), StatusKind::kDeviceFault);
-  EXPECT_EQ(fault.call(), "cuMemAlloc_v2");
+  EXPECT_EQ(fault.failed_call(), "cuMemAlloc_v2");
   EXPECT_EQ(fault.code(), 999);
   EXPECT_THAT(fault.message(), StartsWith("CUDA_ERROR_UNKNOWN: "));
   EXPECT_TRUE(device().allocate(kMiB).ok());
@@ -287,7 +287,7 @@ TEST_F(CudaTest, FailedHostAllocationLeavesNoEntry) {
 }
 
 TEST_F(CudaTest, FailedImportReleasesEverything) {
-  const Result<ExtentId> extent = device().create(kGranule, {.export_fd = true});
+  const Result<ExtentId> extent = device().create(kGranule, {.can_export_fd = true});
   const Result<UniqueFd> fd = device().export_fd(*extent);
   for (const DeviceCall call : {DeviceCall::kImportFd, DeviceCall::kReserve, DeviceCall::kMap}) {
     control().inject({.call = call});
@@ -303,7 +303,7 @@ TEST_F(CudaTest, LostDeviceStaysLostWithItsReason) {
   const Status lost = device().synchronize_device();
   EXPECT_EQ(lost.kind(), StatusKind::kDeviceLost);
   EXPECT_EQ(lost.code(), 700);
-  EXPECT_EQ(lost.call(), "cuCtxSynchronize");
+  EXPECT_EQ(lost.failed_call(), "cuCtxSynchronize");
   EXPECT_EQ(device().free(*at).to_string(), lost.to_string());
   EXPECT_EQ(device().take_last_error().to_string(), lost.to_string());
   EXPECT_EQ(device().last_error().to_string(), lost.to_string());

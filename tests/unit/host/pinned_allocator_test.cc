@@ -173,8 +173,8 @@ TEST_F(PinnedAllocatorTest, DefersReleaseErrorAndKeepsTheBlock) {
   free(large);
   const Status reported = pinned().allocate(kMiB).status();
   EXPECT_EQ(reported.kind(), StatusKind::kDeviceFault);
-  EXPECT_EQ(reported.call(), "free_host");
-  EXPECT_EQ(pinned().stats().late_errors, 1);
+  EXPECT_EQ(reported.failed_call(), "free_host");
+  EXPECT_EQ(pinned().stats().deferred_errors, 1);
   EXPECT_EQ(pinned().stats().allocations.current, 1);
   EXPECT_TRUE(pinned().validate().ok()) << pinned().validate().to_string();
   EXPECT_TRUE(pinned().trim().ok()) << "reported once";

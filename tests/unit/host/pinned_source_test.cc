@@ -64,7 +64,7 @@ TEST_F(PinnedSourceTest, ReleasesMemoryByItsOrigin) {
 TEST_F(PinnedSourceTest, FailedRegistrationLeavesNothingBehind) {
   options_.pinned.use_host_register = true;
   fail_next(DeviceCall::kRegisterHost);
-  EXPECT_EQ(pinned().allocate(kMiB).status().call(), "register_host");
+  EXPECT_EQ(pinned().allocate(kMiB).status().failed_call(), "register_host");
   EXPECT_EQ(pinned().stats().allocations.current, 0);
   EXPECT_NE(allocate(kMiB), nullptr);
 }
@@ -74,7 +74,7 @@ TEST_F(PinnedSourceTest, FailedUnregistrationKeepsTheBlockUsable) {
   PinnedBlock* block = allocate(kMiB);
   free(block);
   fail_next(DeviceCall::kUnregisterHost);
-  EXPECT_EQ(pinned().trim().call(), "unregister_host");
+  EXPECT_EQ(pinned().trim().failed_call(), "unregister_host");
   EXPECT_EQ(allocate(kMiB), block);
   EXPECT_TRUE(is_pinned(block));
   block->memory.begin[0] = std::byte{1};

@@ -245,8 +245,8 @@ TEST_F(PinnedStreamsTest, DefersEventErrorAndRetries) {
     // Fails the call that the free makes, and its retry when the free polls pending blocks.
     machine_->inject({.call = call, .count = 2});
     free(block);
-    EXPECT_EQ(pinned().stats().late_errors, 2) << name(call);
-    EXPECT_EQ(pinned().allocate(kPinnedBytes).status().call(), name(call));
+    EXPECT_EQ(pinned().stats().deferred_errors, 2) << name(call);
+    EXPECT_EQ(pinned().allocate(kPinnedBytes).status().failed_call(), name(call));
     EXPECT_NE(allocate(kPinnedBytes), block) << name(call) << ": the stream is busy";
     finish(stream);
     EXPECT_EQ(allocate(kPinnedBytes), block) << name(call);
@@ -263,7 +263,7 @@ TEST_F(PinnedStreamsTest, PollsOtherStreamsAfterAQueryError) {
   finish(first);
   finish(second);
   fail_next(DeviceCall::kIsDone);
-  EXPECT_EQ(pinned().allocate(kPinnedBytes).status().call(), "is_done");
+  EXPECT_EQ(pinned().allocate(kPinnedBytes).status().failed_call(), "is_done");
   EXPECT_EQ(pinned().stats().pending_blocks.current, 1);
   EXPECT_EQ(allocate(kPinnedBytes), first_block);
   EXPECT_EQ(allocate(kPinnedBytes), second_block);

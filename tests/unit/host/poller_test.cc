@@ -141,7 +141,7 @@ TEST_F(BackgroundPollingTest, NextAllocateReportsThreadErrors) {
   fail_next(DeviceCall::kIsDone);
   free_used_on(block, stream);
   clock_of_poller_.await_sleep(1);
-  EXPECT_EQ(pinned().allocate(kMiB).status().call(), "is_done");
+  EXPECT_EQ(pinned().allocate(kMiB).status().failed_call(), "is_done");
   finish(stream);
   clock_of_poller_.step();
   while (pinned().stats().active_requests.current > 0) std::this_thread::yield();

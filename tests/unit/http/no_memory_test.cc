@@ -69,7 +69,7 @@ TEST_P(NoMemoryTest, DropsClientAndSurvivesWithoutMemory) {
   Allocator allocator(machine->device(DeviceIndex(0)));
   const Buffer buffer = allocator.allocate(kMiB);
   const LiveServer live({.port = 0, .token = kToken});
-  const auto port = static_cast<uint16_t>(std::stoi(live.address().substr(17)));
+  const auto port = static_cast<uint16_t>(std::stoi(live.url().substr(17)));
   const std::string question = text("GET ", GetParam(), " HTTP/1.1\r\nHost: 127.0.0.1:", port,
                                     "\r\nAuthorization: Bearer ", kToken, "\r\n\r\n");
   const auto exchange = [&] {

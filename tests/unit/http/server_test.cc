@@ -39,7 +39,7 @@ TEST_F(HttpServerTest, ServesClientsWithToken) {
                     HasSubstr("X-Content-Type-Options: nosniff\r\n"),
                     HasSubstr("Referrer-Policy: no-referrer\r\n"),
                     HasSubstr("Content-Security-Policy: default-src 'none';")));
-  EXPECT_EQ(server_->address(), "http://" + host() + "/0123456789abcdef/");
+  EXPECT_EQ(server_->url(), "http://" + host() + "/0123456789abcdef/");
 }
 
 TEST_F(HttpServerTest, RejectsClientsWithoutToken) {
@@ -226,7 +226,7 @@ TEST_F(HttpLocalServerTest, SameUserNeedsNoToken) {
   EXPECT_EQ(reply->code, 200);
   EXPECT_EQ(reply->body, "d/0|a=b");
   EXPECT_EQ(server_->port(), 0);
-  EXPECT_EQ(server_->address(), "");
+  EXPECT_EQ(server_->url(), "");
 }
 
 TEST_F(HttpLocalServerTest, ServesRepeatedRequests) {

@@ -22,7 +22,7 @@ using ::testing::Not;
 using HttpOneTimeTokenTest = ServerTest;
 
 TEST_F(HttpOneTimeTokenTest, RedirectsOnce) {
-  const std::string address = *server_->one_time_address();
+  const std::string address = *server_->one_time_url();
   ASSERT_TRUE(address.starts_with("http://" + host() + "/ticket/"));
   EXPECT_EQ(address.find(kToken), std::string::npos);
   const std::string path = address.substr(address.find("/ticket/"));
@@ -39,13 +39,13 @@ TEST_F(HttpOneTimeTokenTest, RedirectsOnce) {
 TEST_F(HttpOneTimeTokenTest, HasNoPathBeforeFirstToken) {
   const std::string path = "/ticket/" + std::string(32, '0');
   EXPECT_EQ(body_of(get(path)), body_of(get("/other")));
-  ASSERT_TRUE(server_->one_time_address().ok());
+  ASSERT_TRUE(server_->one_time_url().ok());
   EXPECT_THAT(body_of(get(path)), HasSubstr("this one-time address"));
 }
 
 TEST_F(HttpOneTimeTokenTest, RejectsTokenOfOtherUsers) {
   if (::geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can become another user";
-  const std::string address = *server_->one_time_address();
+  const std::string address = *server_->one_time_url();
   const std::string path = address.substr(address.find("/ticket/"));
   ChildProcess other_user([&](int) {
     if (::setuid(65534) != 0) return 1;

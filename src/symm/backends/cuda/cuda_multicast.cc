@@ -23,8 +23,8 @@ Result<CudaMulticast::Object> CudaMulticast::create(const Shape& shape) {
   gpu::Driver::MulticastRequest wanted;
   wanted.device_count = shape.device_count;
   wanted.bytes = shape.bytes;
-  wanted.export_fd = !shape.by_fabric;
-  wanted.export_fabric = shape.by_fabric;
+  wanted.can_export_fd = !shape.by_fabric;
+  wanted.can_export_fabric = shape.by_fabric;
   const Result<gpu::Handle> created = multicast_.create(wanted);
   if (!created.ok()) return created.status();
   return add(*created, shape);

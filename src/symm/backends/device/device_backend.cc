@@ -82,24 +82,24 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::allocate(size_t bytes, size
 Result<DeviceBackend::CreatedExtent> DeviceBackend::create(size_t bytes) {
   const DeviceProperties& properties = device_.properties();
   CreateOptions options;
-  options.export_fd = properties.can_export_fd;
-  options.export_fabric = properties.can_export_fabric;
+  options.can_export_fd = properties.can_export_fd;
+  options.can_export_fabric = properties.can_export_fabric;
   const SavedLastErrors before;
   const Result<ExtentId> extent = device_.create(bytes, options);
   if (extent.ok()) return CreatedExtent{*extent, {}};
   const Status& combined_error = extent.status();
   const bool is_final =
       combined_error.is(StatusKind::kOutOfMemory) || combined_error.is(StatusKind::kDeviceLost);
-  if (is_final || !options.export_fabric || !options.export_fd) return combined_error;
+  if (is_final || !options.can_export_fabric || !options.can_export_fd) return combined_error;
   before.restore();
-  options.export_fabric = false;
+  options.can_export_fabric = false;
   const Result<ExtentId> descriptor_only = device_.create(bytes, options);
   if (!descriptor_only.ok()) return descriptor_only.status();
   return CreatedExtent{
       *descriptor_only,
       Status::unsupported(text("memory that can be exported both as a descriptor and as "
                                "a fabric handle was refused, so descriptors are used: ",
-                               combined_error.call(), ": ", combined_error.message()))};
+                               combined_error.failed_call(), ": ", combined_error.message()))};
 }
 
 size_t DeviceBackend::granularity_bytes() const {

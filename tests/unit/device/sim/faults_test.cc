@@ -51,7 +51,7 @@ TEST_F(FaultsTest, RuleAppliesToItsDeviceOnly) {
   EXPECT_TRUE(device().memory_stats().ok());
   const Status on_second = machine_->device(kSecond).memory_stats().status();
   EXPECT_EQ(on_second.kind(), StatusKind::kDeviceFault);
-  EXPECT_EQ(on_second.call(), "memory_stats");
+  EXPECT_EQ(on_second.failed_call(), "memory_stats");
   machine_->clear_faults();
   EXPECT_TRUE(machine_->device(kSecond).memory_stats().ok());
 }

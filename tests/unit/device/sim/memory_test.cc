@@ -116,7 +116,7 @@ TEST(SimMemoryTest, RejectsImportOfUnsealedFiles) {
 TEST(SimMemoryTest, ImporterCannotShrinkAnExportedExtent) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
-  const ExtentId extent = *device.create(2 * kMiB, {.export_fd = true});
+  const ExtentId extent = *device.create(2 * kMiB, {.can_export_fd = true});
   const UniqueFd fd = *device.export_fd(extent);
   EXPECT_NE(::ftruncate(fd.get(), 0), 0);
 }
@@ -124,7 +124,7 @@ TEST(SimMemoryTest, ImporterCannotShrinkAnExportedExtent) {
 TEST(SimMemoryTest, RejectsTamperedHandles) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
-  const ExtentId extent = *device.create(2 * kMiB, {.export_fabric = true});
+  const ExtentId extent = *device.create(2 * kMiB, {.can_export_fabric = true});
   const FabricHandle good = *device.export_fabric(extent);
   EXPECT_TRUE(device.import_fabric(good, 2 * kMiB).ok());
   EXPECT_EQ(device.open_allocation(good).status().kind(), StatusKind::kInvalidArgument);
@@ -177,7 +177,8 @@ TEST(BookkeepingTest, BookkeepingAcceptsWorkWithoutEffect) {
   EXPECT_FALSE(kernel_ran);
   EXPECT_EQ(machine->memory(kFirst).try_view<char>(at, 1).status().kind(),
             StatusKind::kUnsupported);
-  EXPECT_EQ(device.create(2 * kMiB, {.export_fd = true}).status().kind(), StatusKind::kUnsupported);
+  EXPECT_EQ(device.create(2 * kMiB, {.can_export_fd = true}).status().kind(),
+            StatusKind::kUnsupported);
   EXPECT_EQ(device.fill(at + kMiB, 1, 1, kDefaultStream).kind(), StatusKind::kInvalidArgument)
       << "ranges must be checked";
 }

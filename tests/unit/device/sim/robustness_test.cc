@@ -105,7 +105,7 @@ TEST(CreateTest, TooLargeExportableExtentIsOutOfMemory) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
   for (size_t bytes : {2 * kGiB, size_t{1} << 63}) {
-    const Status refused = device.create(bytes, {.export_fd = true}).status();
+    const Status refused = device.create(bytes, {.can_export_fd = true}).status();
     EXPECT_TRUE(refused.is_out_of_memory()) << refused.to_string();
   }
   EXPECT_EQ(device.memory_stats()->free_bytes, kGiB);
@@ -119,7 +119,7 @@ TEST(ImportTest, RejectsReadOnlyDescriptors) {
   ASSERT_EQ(::fcntl(sealed.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
   EXPECT_EQ(device.import_fd(sealed.get(), 2 * kMiB).status().kind(), StatusKind::kInvalidArgument);
 
-  const ExtentId extent = *device.create(2 * kMiB, {.export_fd = true});
+  const ExtentId extent = *device.create(2 * kMiB, {.can_export_fd = true});
   const UniqueFd exported = *device.export_fd(extent);
   const UniqueFd read_only(
       ::open(text("/proc/self/fd/", exported.get()).c_str(), O_RDONLY | O_CLOEXEC));
@@ -131,7 +131,7 @@ TEST(ImportTest, RejectsReadOnlyDescriptors) {
 TEST(ImportTest, FabricImportCannotBeExportedByFd) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
-  const ExtentId extent = *device.create(2 * kMiB, {.export_fabric = true});
+  const ExtentId extent = *device.create(2 * kMiB, {.can_export_fabric = true});
   const FabricHandle handle = *device.export_fabric(extent);
   const ExtentId imported = *device.import_fabric(handle, 2 * kMiB);
   EXPECT_EQ(device.export_fd(imported).status().kind(), StatusKind::kInvalidArgument);
