@@ -51,8 +51,8 @@ def _allowed_folders(tree, folder):
 
 
 def layer_table(tree):
-    """The table has no upward or circular entry, and one for every source folder. In src/ a folder
-    is not covered by the entry of the folder above it."""
+    """The table has an entry for every source folder, and no upward or circular entry. In src/, the
+    entry of a folder does not cover its sub-folders."""
     seen = []
     for folder, listed in tree.table["folders"].items():
         for other in listed:

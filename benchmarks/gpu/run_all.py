@@ -80,8 +80,8 @@ def first_line_of(*command):
 
 def run_steps(args, command):
     """Runs the selected steps. After each step, yields the results so far, so that an interrupted
-    run keeps its measurements. If only some steps are selected, they include the latest results of
-    the other steps in this build."""
+    run keeps its measurements. If only some steps are selected, the yielded results include the
+    latest results of the other steps in this build."""
     kept = {}
     if LATEST_RESULTS.is_file() and args.only != list(steps.STEPS) and not args.without_gpu:
         kept = json.loads(LATEST_RESULTS.read_text(encoding="utf-8"))

@@ -212,7 +212,7 @@ def run(args):
         losses.append(step())
         timed = len(losses) - WARM_UP
         if timed % 5 == 0:
-            torch.cuda.synchronize()  # keeps the host from running ahead of the clock
+            torch.cuda.synchronize()  # otherwise the host would queue many steps before it stops
             if not args.steps and time.perf_counter() - begin > args.seconds:
                 break
         if args.steps and len(losses) >= args.steps:

@@ -23,9 +23,10 @@ constexpr int kBatches[] = {64, 1024};
 
 // Enters a barrier, and calls `work` until the other rank has entered it.
 void barrier_while(const std::function<void()>& work) {
-  MPI_Request met{};
-  MPI_Ibarrier(MPI_COMM_WORLD, &met);
-  for (int is_over = 0; is_over == 0; MPI_Test(&met, &is_over, MPI_STATUS_IGNORE)) work();
+  MPI_Request barrier_request{};
+  MPI_Ibarrier(MPI_COMM_WORLD, &barrier_request);
+  for (int is_over = 0; is_over == 0; MPI_Test(&barrier_request, &is_over, MPI_STATUS_IGNORE))
+    work();
 }
 
 std::vector<char> exchange_with_peer(const std::vector<char>& sent) {

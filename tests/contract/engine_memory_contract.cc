@@ -156,7 +156,7 @@ TEST_P(EngineMemoryContract, DestructorReleasesBlocksInUse) {
 // --- statistics
 
 // One statistic, counted by the test.
-struct Shadow {
+struct CountedStat {
   int64_t current = 0;
   int64_t peak = 0;
   int64_t increased = 0;
@@ -167,7 +167,7 @@ struct Shadow {
     (by > 0 ? increased : decreased) += by > 0 ? by : -by;
     peak = std::max(peak, current);
   }
-  void expect_is(const StatTriple& stat, const char* name) const {
+  void expect_equals(const StatTriple& stat, const char* name) const {
     EXPECT_EQ(stat.all.current, current) << name;
     EXPECT_EQ(stat.all.peak, peak) << name;
     EXPECT_EQ(stat.all.increased, increased) << name;
@@ -176,40 +176,40 @@ struct Shadow {
   }
 };
 
-struct ShadowAccount {
-  Shadow count;
-  Shadow allocated;
-  Shadow requested;
+struct CountedStats {
+  CountedStat count;
+  CountedStat allocated;
+  CountedStat requested;
 
-  void note(const Block& block, int64_t sign) {
+  void add(const Block& block, int64_t sign) {
     count.add(sign);
     allocated.add(sign * static_cast<int64_t>(block.bytes));
     requested.add(sign * static_cast<int64_t>(block.requested_bytes));
   }
   void expect_agrees(const AllocatorStats& stats) const {
-    count.expect_is(stats.allocation, "allocation");
-    count.expect_is(stats.active, "active");
-    allocated.expect_is(stats.allocated_bytes, "allocated_bytes");
-    allocated.expect_is(stats.active_bytes, "active_bytes");
-    requested.expect_is(stats.requested_bytes, "requested_bytes");
+    count.expect_equals(stats.allocation, "allocation");
+    count.expect_equals(stats.active, "active");
+    allocated.expect_equals(stats.allocated_bytes, "allocated_bytes");
+    allocated.expect_equals(stats.active_bytes, "active_bytes");
+    requested.expect_equals(stats.requested_bytes, "requested_bytes");
     EXPECT_GE(stats.reserved_bytes.all.current, allocated.current);
     EXPECT_GE(stats.reserved_bytes.all.peak, allocated.peak);
   }
 };
 
 TEST_P(EngineMemoryContract, StatsMatchAnIndependentCount) {
-  ShadowAccount account;
+  CountedStats account;
   Random random(11);
   std::vector<Block*> blocks;
   for (int step = 0; step < 200; ++step) {
     if (blocks.size() > 20 || (!blocks.empty() && random.below(2) == 0)) {
       std::swap(blocks[random.below(blocks.size())], blocks.back());
-      account.note(*blocks.back(), -1);
+      account.add(*blocks.back(), -1);
       free(blocks.back());
       blocks.pop_back();
     } else {
       blocks.push_back(allocate(1 + random.below(6 * kMiB)));
-      account.note(*blocks.back(), 1);
+      account.add(*blocks.back(), 1);
     }
     account.expect_agrees(stats());
     EXPECT_LE(static_cast<size_t>(stats().reserved_bytes.all.current), used_bytes());

@@ -16,7 +16,7 @@ std::optional<uint64_t> ClassicModel::allocate(size_t bytes, StreamId stream) {
   if (!found) {
     collect_by_age();
     found = grow(wanted);
-    if (!found) found = climb_reclaim_ladder(wanted);
+    if (!found) found = reclaim_and_retry(wanted);
   }
   if (found) return allocate_at(*found, wanted);
   ++ooms_;
@@ -150,13 +150,13 @@ uint64_t ClassicModel::allocate_at(BlockRef at, const FitRequest& wanted) {
 void ClassicModel::free(uint64_t address, BlockState state) {
   const BlockRef at = find(address);
   block(at).state = state;
-  if (state == BlockState::kFree) make_free(at);
+  if (state == BlockState::kFree) free_and_merge(at);
 }
 
-void ClassicModel::complete(uint64_t address) { make_free(find(address)); }
+void ClassicModel::complete(uint64_t address) { free_and_merge(find(address)); }
 
 // Frees the block and merges it with free neighbours. Returns the result.
-ClassicModel::BlockRef ClassicModel::make_free(BlockRef at) {
+ClassicModel::BlockRef ClassicModel::free_and_merge(BlockRef at) {
   Segment& segment = segments_[at.segment];
   std::vector<ModelBlock>& blocks = segment.blocks;
   blocks[at.block].state = BlockState::kFree;
@@ -270,7 +270,7 @@ bool ClassicModel::map(BlockRef& at, size_t bytes) {
     block(at).bytes = mapped;
     segment.blocks.insert(segment.blocks.begin() + static_cast<ptrdiff_t>(at.block) + 1, rest);
   }
-  at = make_free(at);
+  at = free_and_merge(at);
   return true;
 }
 

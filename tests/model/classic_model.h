@@ -113,9 +113,9 @@ class ClassicModel {
   std::optional<BlockRef> grow_expandable(const FitRequest& wanted);
   BlockRef find_unmapped_range(const FitRequest& wanted);
   bool map(BlockRef& at, size_t bytes);
-  std::optional<BlockRef> climb_reclaim_ladder(const FitRequest& wanted);
+  std::optional<BlockRef> reclaim_and_retry(const FitRequest& wanted);
   uint64_t allocate_at(BlockRef at, const FitRequest& wanted);
-  BlockRef make_free(BlockRef at);
+  BlockRef free_and_merge(BlockRef at);
   uint64_t take_segment_address();
   bool release_oversize(const FitRequest& wanted);
   void collect_by_age();

@@ -7,7 +7,7 @@
 
 namespace ashlar::model {
 
-std::optional<ClassicModel::BlockRef> ClassicModel::climb_reclaim_ladder(const FitRequest& wanted) {
+std::optional<ClassicModel::BlockRef> ClassicModel::reclaim_and_retry(const FitRequest& wanted) {
   if (wanted.list.pool.is_default()) {
     for (const auto& [id, pool] : pools_) {
       if (!pool.use_on_oom || pool.freeable) continue;

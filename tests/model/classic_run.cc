@@ -161,8 +161,8 @@ void ClassicRun::route(size_t slot, StreamId stream) {
   ModelPool& pool = model_.pools()[slots_[slot]];
   if (pool.freeable || pool.routed_stream) return;
   pool.routed_stream = stream;
-  const Status begun =
-      engine_->begin_routing(slots_[slot], [stream](StreamId asked) { return asked == stream; });
+  const Status begun = engine_->begin_routing(
+      slots_[slot], [stream](StreamId candidate) { return candidate == stream; });
   if (!begun.ok()) disagree(begun.to_string());
 }
 

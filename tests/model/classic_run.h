@@ -26,7 +26,7 @@ class ClassicRun {
  public:
   explicit ClassicRun(const ClassicSetting& setting)
       : model_(setting.options, setting.capacity_bytes),
-        reuses_(setting.options.capture_stream_reuse) {
+        has_capture_reuse_(setting.options.capture_stream_reuse) {
     sim::Options options;
     options.device_count = 1;
     options.capacity_bytes = setting.capacity_bytes;
@@ -128,7 +128,7 @@ class ClassicRun {
   std::unique_ptr<sim::Machine> machine_;
   std::unique_ptr<classic::ClassicEngine> engine_;
   ClassicModel model_;
-  const bool reuses_;
+  const bool has_capture_reuse_;
   std::array<StreamId, 4> streams_;
   std::array<PoolId, 3> slots_{};
   uint64_t last_pool_ = 0;

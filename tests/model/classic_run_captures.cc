@@ -75,7 +75,7 @@ void ClassicRun::resolve_deferred() {
 }
 
 void ClassicRun::reuse_within_capture(StreamId stream) {
-  if (!reuses_) return;
+  if (!has_capture_reuse_) return;
   std::erase_if(deferred_, [&](const DeferredFree& each) {
     const bool is_candidate = each.live.block->stream == stream && !each.markers.empty();
     if (!is_candidate || !capture_.all_precede(stream, each.markers)) return false;

@@ -168,8 +168,9 @@ void PagedRun::finish(StreamId stream) {
 void PagedRun::route(PoolSlot& slot, StreamId stream) {
   if (slot.is_routed) return;
   if (!slot.exists) slot = {PoolId{0, ++last_pool_}, /*exists=*/true, /*is_routed=*/false};
-  expect_ok(engine_->begin_routing(slot.id, [stream](StreamId asked) { return asked == stream; }),
-            "begin_routing");
+  expect_ok(
+      engine_->begin_routing(slot.id, [stream](StreamId candidate) { return candidate == stream; }),
+      "begin_routing");
   slot.is_routed = true;
 }
 

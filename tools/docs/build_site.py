@@ -57,7 +57,7 @@ def stage(path):
 
 
 def write_commands(names):
-    """Writes a page for each command of the tool: its own help text."""
+    """Writes a page for each command of the tool, from the command's help text."""
     folder = PAGES / "docs" / "reference" / "commands"
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:

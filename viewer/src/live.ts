@@ -32,8 +32,8 @@ export async function poll(): Promise<void> {
   }
 }
 
-// Takes a snapshot of each allocator and shows the first in the other views. Returns false after an
-// error, which `notice` then has.
+// Takes a snapshot of each allocator and shows the first in the other views. After an error, sets
+// `notice` and returns false.
 export async function takeSnapshot(): Promise<boolean> {
   waiting.value = { what: "taking a snapshot", done: null };
   notice.value = null;

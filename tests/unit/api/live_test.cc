@@ -335,8 +335,8 @@ TEST_F(LiveConcurrencyTest, SlowReaderDoesNotBlockOthers) {
   for (int i = 0; i < 20000; ++i) held.push_back(allocator->allocate(512));
   // The response exceeds the socket buffer, so the server is still writing it when the allocator is
   // destroyed.
-  SocketClient lazy(port_of(*live));
-  lazy.send(
+  SocketClient slow_client(port_of(*live));
+  slow_client.send(
       text("GET /", kToken, "/snapshot HTTP/1.1\r\nHost: 127.0.0.1:", port_of(*live), "\r\n\r\n"));
   EXPECT_EQ(code_of(exchange(*live, text("/", kToken, "/stats"))), 200);
   held.clear();
@@ -350,17 +350,18 @@ TEST_F(LiveConcurrencyTest, HoldsOneSnapshotAtATimeForSlowReaders) {
   allocator.history().start();
   std::vector<Buffer> held;
   for (int i = 0; i < 20000; ++i) held.push_back(allocator.allocate(512));
-  UniqueFd lazy = *connect_abstract(live.socket_name(), seconds(10), LocalSocketType::kStream);
+  UniqueFd slow_client =
+      *connect_abstract(live.socket_name(), seconds(10), LocalSocketType::kStream);
   const std::string request = "GET /snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  ASSERT_EQ(::send(lazy.get(), request.data(), request.size(), MSG_NOSIGNAL),
+  ASSERT_EQ(::send(slow_client.get(), request.data(), request.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(request.size()));
   // Waits until the server has begun to send the response. The response exceeds the socket buffer,
   // so the server cannot finish sending it.
   char first = 0;
-  ASSERT_EQ(::recv(lazy.get(), &first, 1, MSG_WAITALL), 1);
+  ASSERT_EQ(::recv(slow_client.get(), &first, 1, MSG_WAITALL), 1);
   EXPECT_EQ(get(live, "/snapshot").code, 503);
   EXPECT_EQ(get(live, "/stats").code, 200);
-  lazy.reset();
+  slow_client.reset();
   while (get(live, "/snapshot").code == 503) std::this_thread::yield();
   EXPECT_EQ(get(live, "/snapshot").code, 200) << "the snapshot is released after it was read";
 }

@@ -159,7 +159,7 @@ constexpr const char* kSplitRange = "is out of range (expected 20–1048576 or u
 constexpr const char* kThresholdRange = "is out of range (expected above 0 and below 1, or off)";
 constexpr const char* kReserveRange =
     "is out of range (expected a fraction above 0, GiB up to 1048576G, or unset)";
-constexpr const char* kNotAReserve =
+constexpr const char* kReserveSyntax =
     "is neither a fraction nor a number of GiB (expected a fraction above 0, GiB up to 1048576G, "
     "or unset)";
 
@@ -208,10 +208,10 @@ const InvalidValue kInvalidValues[] = {
     {"expandable_segments_reserve", "0G", kReserveRange},
     {"expandable_segments_reserve", "1e999", kReserveRange},
     {"expandable_segments_reserve", "1048577G", kReserveRange},
-    {"expandable_segments_reserve", "nan", kNotAReserve},
-    {"expandable_segments_reserve", "infG", kNotAReserve},
-    {"expandable_segments_reserve", "8GiB", kNotAReserve},
-    {"expandable_segments_reserve", "G", kNotAReserve},
+    {"expandable_segments_reserve", "nan", kReserveSyntax},
+    {"expandable_segments_reserve", "infG", kReserveSyntax},
+    {"expandable_segments_reserve", "8GiB", kReserveSyntax},
+    {"expandable_segments_reserve", "G", kReserveSyntax},
     {"expandable_segments_reserve", "0.1G",
      "is not a whole number of bytes (expected a fraction above 0, GiB up to 1048576G, or unset)"},
     {"expandable_segments_reserve_by_class", "0.5",

@@ -243,11 +243,12 @@ TEST(AllocatorVariablesTest, SettingsOverridePyTorchSwitches) {
   for (const char* off : {"0", "False"}) {
     EXPECT_FALSE(allocator_options_with(kSwitch, off)->shareable_expandable_segments) << off;
   }
-  const Environment beside({{kSwitch, "1"}, {"PYTORCH_ALLOC_CONF", "expandable_segments:True"}});
-  EXPECT_TRUE(allocator_options_from(beside)->shareable_expandable_segments);
-  EXPECT_TRUE(allocator_options_from(beside)->expandable_segments);
-  EXPECT_EQ(variable_for_option("expandable_segments_ipc", beside)->name, kSwitch);
-  EXPECT_EQ(variable_for_option("expandable_segments", beside)->name, "PYTORCH_ALLOC_CONF");
+  const Environment with_settings(
+      {{kSwitch, "1"}, {"PYTORCH_ALLOC_CONF", "expandable_segments:True"}});
+  EXPECT_TRUE(allocator_options_from(with_settings)->shareable_expandable_segments);
+  EXPECT_TRUE(allocator_options_from(with_settings)->expandable_segments);
+  EXPECT_EQ(variable_for_option("expandable_segments_ipc", with_settings)->name, kSwitch);
+  EXPECT_EQ(variable_for_option("expandable_segments", with_settings)->name, "PYTORCH_ALLOC_CONF");
   const Environment against(
       {{kSwitch, "1"}, {"ASHLAR_ALLOC_CONF", "expandable_segments_ipc:False"}});
   EXPECT_FALSE(allocator_options_from(against)->shareable_expandable_segments);

@@ -131,12 +131,12 @@ TEST_P(ClassicConcurrencyTest, NotifiesTrackersInOrder) {
   Allocator allocator(device(), options());
   std::atomic<bool> inside = false;
   int64_t live_count = 0;
-  bool below_zero = false;
+  bool was_negative = false;
   allocator.hooks().add_tracker([&](const TraceEntry& entry) {
     EXPECT_FALSE(inside.exchange(true));
     if (entry.action == TraceAction::kAlloc) ++live_count;
     if (entry.action == TraceAction::kFreeRequested) --live_count;
-    below_zero = below_zero || live_count < 0;
+    was_negative = was_negative || live_count < 0;
     inside = false;
   });
   in_threads([&](size_t index) {
@@ -144,7 +144,7 @@ TEST_P(ClassicConcurrencyTest, NotifiesTrackersInOrder) {
       const Buffer buffer = allocator.allocate(512 * (index + 1));
     }
   });
-  EXPECT_FALSE(below_zero) << "a free was reported before its allocation";
+  EXPECT_FALSE(was_negative) << "a free was reported before its allocation";
   EXPECT_EQ(live_count, 0);
   expect_empty(allocator);
 }

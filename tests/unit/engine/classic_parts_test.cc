@@ -48,7 +48,7 @@ class ClassicComponentsTest : public ::testing::Test {
   Tracer tracer_{hooks_};
   PoolTable pools_{stats_, {}};
   BlockHeap heap_{{options_, sizes_, stats_, tracer_, addresses_}};
-  ReturnQueue returns_;
+  ReturnQueue return_queue_;
 };
 
 TEST_F(ClassicComponentsTest, HeapSplitsOnAllocateAndMergesOnFree) {
@@ -101,16 +101,16 @@ TEST_F(ClassicComponentsTest, PoolTableErasesOnlyUnusedFreeablePools) {
   ASSERT_TRUE(pools_.create(kUserPool, {}).ok());
   PrivatePool* pool = pools_.find(kUserPool);
   ASSERT_NE(pool, nullptr);
-  pools_.erase_empty({}, returns_);
+  pools_.erase_empty({}, return_queue_);
   EXPECT_EQ(pools_.find(kUserPool), pool);
 
   ASSERT_TRUE(pools_.release(kUserPool).ok());
   pool->in_flight_count = 1;
-  pools_.erase_empty({}, returns_);
+  pools_.erase_empty({}, return_queue_);
   EXPECT_EQ(pools_.find(kUserPool), pool);
 
   pool->in_flight_count = 0;
-  pools_.erase_empty({}, returns_);
+  pools_.erase_empty({}, return_queue_);
   EXPECT_EQ(pools_.find(kUserPool), nullptr);
   EXPECT_FALSE(stats_.stats().pools.contains(kUserPool));
 }

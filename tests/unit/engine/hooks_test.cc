@@ -94,12 +94,12 @@ TEST_F(HooksTest, RecordsIntoHistoryImmediately) {
 
 TEST_F(HooksTest, EntriesHaveTheDevice) {
   start_history();
-  DeviceIndex heard(0);
-  hooks_.add_tracker([&](const TraceEntry& entry) { heard = entry.device; });
+  DeviceIndex entry_device(0);
+  hooks_.add_tracker([&](const TraceEntry& entry) { entry_device = entry.device; });
   put(1);
   hooks_.record_annotation({}, "mine");
   hooks_.notify();
-  EXPECT_EQ(heard, kDevice);
+  EXPECT_EQ(entry_device, kDevice);
   const Snapshot snapshot = recorded();
   const std::vector<TraceEntry>& trace = snapshot.device_traces[kDevice.value()];
   ASSERT_EQ(trace.size(), 2U);
@@ -180,13 +180,13 @@ TEST_F(HooksTest, ConcurrentNotifyDeliversInTurn) {
 }
 
 TEST_F(HooksTest, RejectionsHaveTheirOwnObservers) {
-  std::vector<std::string> heard;
-  hooks_.add_oom_observer([&](const OomNotice&) { heard.emplace_back("oom"); });
-  hooks_.add_rejection_observer([&](const OomNotice&) { heard.emplace_back("rejection"); });
+  std::vector<std::string> entry_device;
+  hooks_.add_oom_observer([&](const OomNotice&) { entry_device.emplace_back("oom"); });
+  hooks_.add_rejection_observer([&](const OomNotice&) { entry_device.emplace_back("rejection"); });
   hooks_.notify_oom({}, false);
-  EXPECT_THAT(heard, ElementsAre("oom"));
+  EXPECT_THAT(entry_device, ElementsAre("oom"));
   hooks_.notify_oom({}, true);
-  EXPECT_THAT(heard, ElementsAre("oom", "rejection"));
+  EXPECT_THAT(entry_device, ElementsAre("oom", "rejection"));
 }
 
 TEST_F(HooksTest, RunsAllFreeMemoryCallbacks) {

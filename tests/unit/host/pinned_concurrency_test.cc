@@ -22,7 +22,7 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
     options_.pinned.use_background_threads = GetParam();
     options_.pinned.max_cached_bytes = 256 * kKiB;
     options_.pinned.reserve_segment_bytes = 64 * kKiB;
-    allocator_ = *PinnedAllocator::create(device(), options_, steady_);
+    allocator_ = *PinnedAllocator::create(device(), options_, steady_clock_);
     const auto filter = [](StreamId stream) { return stream == kFirstRoutedStream; };
     EXPECT_TRUE(allocator_->begin_routing(kFirstPool, filter).ok());
     for (int i = 0; i < 4; ++i) streams_.push_back(*device().create_stream());
@@ -75,7 +75,7 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
     return taken;
   }
 
-  SteadyClock steady_;
+  SteadyClock steady_clock_;
   std::vector<StreamId> streams_;
   Mutex mutex_;
   std::vector<PinnedBlock*> table_;

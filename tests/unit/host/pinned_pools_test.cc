@@ -25,7 +25,7 @@ class PinnedPoolsTest : public PinnedTest {
     ASSERT_TRUE(begun.ok()) << begun.to_string();
   }
   void end(PoolId pool) { ASSERT_TRUE(pinned().end_routing(pool).ok()); }
-  void let_go(PoolId pool) { ASSERT_TRUE(pinned().release_pool(pool).ok()); }
+  void release(PoolId pool) { ASSERT_TRUE(pinned().release_pool(pool).ok()); }
   PinnedBlock* allocate_on(StreamId stream, size_t bytes = kPinnedBytes) {
     const Result<PinnedBlock*> block = pinned().allocate(bytes, stream);
     EXPECT_TRUE(block.ok()) << block.status().to_string();
@@ -76,7 +76,7 @@ TEST_F(PinnedPoolsTest, TrimSkipsRetainedAndRoutedPools) {
   begin(kPool);
   PinnedBlock* block = allocate_on(kRoutedStream);
   free(block);
-  let_go(kPool);
+  release(kPool);
   EXPECT_TRUE(pinned().trim().ok());
   EXPECT_EQ(held_count(), 1) << "routed to";
   end(kPool);
@@ -89,7 +89,7 @@ TEST_F(PinnedPoolsTest, TrimSkipsRetainedAndRoutedPools) {
   begin(kPool);
   end(kPool);
   EXPECT_EQ(*pinned().pool_use_count(kPool), 2);
-  let_go(kPool);
+  release(kPool);
   EXPECT_TRUE(pinned().trim().ok());
   EXPECT_EQ(*pinned().pool_use_count(kPool), 1) << "held";
 }
@@ -98,7 +98,7 @@ TEST_F(PinnedPoolsTest, ReleasedPoolLivesUntilItsBlocksAreFreed) {
   begin(kPool);
   PinnedBlock* block = allocate_on(kRoutedStream);
   end(kPool);
-  let_go(kPool);
+  release(kPool);
   EXPECT_TRUE(pinned().trim().ok());
   EXPECT_EQ(*pinned().pool_use_count(kPool), 0);
   free(block);
@@ -115,7 +115,7 @@ TEST_F(PinnedPoolsTest, PoolOutlivesAllocationInProgress) {
   std::thread allocating([&] { block = allocate_on(kRoutedStream); });
   while (machine_->hung_call_count() == 0) std::this_thread::yield();
   end(kPool);
-  let_go(kPool);
+  release(kPool);
   EXPECT_TRUE(pinned().trim().ok());
   EXPECT_TRUE(pinned().pool_use_count(kPool).ok());
   machine_->release_hung_calls();
@@ -129,7 +129,7 @@ TEST_F(PinnedPoolsTest, FullHostReclaimsReleasedPools) {
   begin(kPool);
   free(allocate_on(kRoutedStream));
   end(kPool);
-  let_go(kPool);
+  release(kPool);
   fail_next(DeviceCall::kAllocateHost, Status::out_of_memory("injected: the host is full"));
   allocate_on(kDefaultStream);
   EXPECT_EQ(held_count(), 1);
@@ -143,7 +143,7 @@ TEST_F(PinnedPoolsTest, ReservePartsMoveToTheDefaultPool) {
   free(block);
   EXPECT_NE(allocate_on(kDefaultStream), block);
   end(kPool);
-  let_go(kPool);
+  release(kPool);
   EXPECT_TRUE(pinned().trim().ok());
   EXPECT_FALSE(pinned().pool_use_count(kPool).ok());
   EXPECT_EQ(allocate_on(kDefaultStream), block);
@@ -165,7 +165,7 @@ TEST_F(PinnedPoolsTest, RejectsMisuseWithoutChange) {
   PinnedBlock* block = allocate_on(kRoutedStream);
   end(kPool);
   EXPECT_TRUE(is_misuse(pinned().end_routing(kPool))) << "twice";
-  let_go(kPool);
+  release(kPool);
   EXPECT_TRUE(is_misuse(pinned().release_pool(kPool))) << "more often than retained";
   EXPECT_TRUE(is_misuse(pinned().begin_routing(kPool, everything)))
       << "released, not destroyed yet";

@@ -102,12 +102,12 @@ TEST_F(HttpServerTest, StreamsRequestBodies) {
   const std::string head = request("POST /0123456789abcdef/open", "Content-Length: 300000\r\n");
   EXPECT_EQ(body_of(exchange(head + body)), "300000");
   EXPECT_THAT(body_of(exchange(head + body.substr(1))), HasSubstr("ends early: 1 B are missing"));
-  SocketClient polite(server_->port());
-  polite.send(
+  SocketClient waiting_client(server_->port());
+  waiting_client.send(
       request("POST /0123456789abcdef/open", "Content-Length: 3\r\nExpect: 100-continue\r\n"));
-  EXPECT_EQ(code_of(polite.read_response()), 100);
-  polite.send("abc");
-  EXPECT_EQ(body_of(polite.read_all()), "3");
+  EXPECT_EQ(code_of(waiting_client.read_response()), 100);
+  waiting_client.send("abc");
+  EXPECT_EQ(body_of(waiting_client.read_all()), "3");
 }
 
 TEST_F(HttpServerTest, RespondsWithoutReadingTheBody) {

@@ -18,7 +18,7 @@ class ShareConcurrencyTest : public ::testing::TestWithParam<ShareSource> {
     for (int i = 0; i < kThreads; ++i) threads.emplace_back(body, i);
     for (std::thread& thread : threads) thread.join();
   }
-  bool is_quiet() {
+  bool becomes_idle() {
     return eventually([&] { return exporter_.active_bytes() == 0; });
   }
   Side exporter_;
@@ -40,7 +40,7 @@ TEST_P(ShareConcurrencyTest, ConcurrentOpensShareOneImport) {
       }
     });
   }
-  EXPECT_TRUE(is_quiet());
+  EXPECT_TRUE(becomes_idle());
   importer_.allocator->trim();
   EXPECT_EQ(importer_.calls(DeviceCall::kReserve), importer_.calls(DeviceCall::kFreeAddresses));
   EXPECT_EQ(importer_.calls(DeviceCall::kOpenAllocation),
@@ -63,7 +63,7 @@ TEST_P(ShareConcurrencyTest, SharesOpensAndFreesInAnyOrder) {
     EXPECT_TRUE(importer_.device().synchronize_stream(stream).ok());
   });
   importer_.allocator->trim();
-  EXPECT_TRUE(is_quiet());
+  EXPECT_TRUE(becomes_idle());
   exporter_.allocator->trim();
   EXPECT_EQ(exporter_.used_bytes(), 0U);
 }
@@ -78,7 +78,7 @@ TEST_P(ShareConcurrencyTest, SharesOneBlockConcurrently) {
       }
     });
   }
-  EXPECT_TRUE(is_quiet());
+  EXPECT_TRUE(becomes_idle());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Comparison of documents: the largest, the imbalance, and the differences between two by stack.
+// Comparison of documents: the imbalance between all of them, and the differences between two of
+// them by stack.
 import type { DocumentScene, StackBytes, Stacks } from "../api/scene.ts";
 import { stackKey } from "./frames.ts";
 

@@ -33,7 +33,7 @@ export function mappedRangeAt(map: AddressMap, segment: number, offset: number):
   return low < end && map.range_offset[low] <= offset ? low : kNone;
 }
 
-// Mappings other than the home address.
+// Returns the addresses of the extent's mappings, except its home address.
 export function otherMappings(map: AddressMap, extent: number): BigUint64Array {
   const all = map.mapping_address.subarray(
     map.mapping_first[extent],

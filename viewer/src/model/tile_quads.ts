@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Converts a tile to rectangles: a row has one for each position that it takes. x is in columns, y
-// in bytes; the painter transforms them to pixels.
+// Converts a tile to rectangles: a row becomes one rectangle for each position that it takes. x is
+// in columns, y in bytes; the painter transforms them to pixels.
 //
 // The sum of small allocations is drawn on top, between the rows and the total. This sum changes in
 // nearly every column. Drawn below the rows, it would move all of them with each change.

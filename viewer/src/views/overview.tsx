@@ -20,7 +20,7 @@ import { useRequest } from "./use_request.ts";
 
 const kHeight = 48;
 
-// Returns the tile of the whole run, in its smallest form.
+// Returns the tile of the whole run, grouped by pool to keep the response small.
 export function useWholeTile(number: number): TileColumns | null {
   const ask = client.value;
   return useRequest(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Table of allocations or stacks, sorted and searched; all, or those live at the moment.
+// The table of allocations or stacks, which can be sorted and searched. Shows all of them, or only
+// those that are live at the current moment.
 import { signal } from "@preact/signals";
 import { formatCount } from "../model/format.ts";
 import { moment } from "../session.ts";

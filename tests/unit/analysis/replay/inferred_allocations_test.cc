@@ -16,8 +16,10 @@ using Kind = InferredEvent::Kind;
 
 class InferredAllocationsTest : public ::testing::Test {
  protected:
-  void takes(size_t mib, uint64_t at) { trace_.add(TraceAction::kSegmentAlloc, at, mib * kMiB); }
-  void gives_back(uint64_t at) { trace_.add(TraceAction::kSegmentFree, at, kMiB); }
+  void allocate_segment(size_t mib, uint64_t at) {
+    trace_.add(TraceAction::kSegmentAlloc, at, mib * kMiB);
+  }
+  void free_segment(uint64_t at) { trace_.add(TraceAction::kSegmentFree, at, kMiB); }
   std::vector<InferredEvent> events() {
     return infer_allocations(trace_.snapshot().device_traces[0]).events;
   }
@@ -35,17 +37,17 @@ class InferredAllocationsTest : public ::testing::Test {
 };
 
 TEST_F(InferredAllocationsTest, InfersNothingIfTheRuleHolds) {
-  takes(20, kFirstChunkEnd - 32 * kMiB);
-  takes(20, kFirstChunkEnd - 64 * kMiB);
-  takes(2, kFirstChunkEnd - 44 * kMiB);
-  takes(12, kFirstChunkEnd - 12 * kMiB);
+  allocate_segment(20, kFirstChunkEnd - 32 * kMiB);
+  allocate_segment(20, kFirstChunkEnd - 64 * kMiB);
+  allocate_segment(2, kFirstChunkEnd - 44 * kMiB);
+  allocate_segment(12, kFirstChunkEnd - 12 * kMiB);
   EXPECT_TRUE(events().empty());
 }
 
 TEST_F(InferredAllocationsTest, InfersAnAllocationInASkippedHole) {
-  takes(30, kFirstChunkEnd - 32 * kMiB);
-  takes(20, kFirstChunkEnd - 64 * kMiB);
-  takes(2, kFirstChunkEnd - 2 * kMiB);
+  allocate_segment(30, kFirstChunkEnd - 32 * kMiB);
+  allocate_segment(20, kFirstChunkEnd - 64 * kMiB);
+  allocate_segment(2, kFirstChunkEnd - 2 * kMiB);
   const std::vector<InferredEvent> found = events();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].kind, Kind::kAllocated);
@@ -55,38 +57,38 @@ TEST_F(InferredAllocationsTest, InfersAnAllocationInASkippedHole) {
 }
 
 TEST_F(InferredAllocationsTest, InfersAnAllocationBeforeASegmentInAHole) {
-  takes(20, kFirstChunkEnd - 32 * kMiB);
-  takes(2, kFirstChunkEnd - 8 * kMiB);
+  allocate_segment(20, kFirstChunkEnd - 32 * kMiB);
+  allocate_segment(2, kFirstChunkEnd - 8 * kMiB);
   expect_only(Kind::kAllocated, kFirstChunkEnd - 12 * kMiB, kFirstChunkEnd - 8 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, FindsSpaceUpToTheNextChunk) {
-  takes(20, kFirstChunkEnd - 32 * kMiB);
-  takes(40, kFirstChunkEnd + 100 * kMiB);
-  takes(20, kFirstChunkEnd + 140 * kMiB);
+  allocate_segment(20, kFirstChunkEnd - 32 * kMiB);
+  allocate_segment(40, kFirstChunkEnd + 100 * kMiB);
+  allocate_segment(20, kFirstChunkEnd + 140 * kMiB);
   // The second segment follows the first in the same chunk.
   expect_only(Kind::kFoundSpace, kFirstChunkEnd + 100 * kMiB, kFirstChunkEnd + 160 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, FindsSpaceUpToTheEndOfAChunk) {
-  takes(20, kFirstChunkEnd - 32 * kMiB);
-  takes(40, kFirstChunkEnd + 100 * kMiB);
+  allocate_segment(20, kFirstChunkEnd - 32 * kMiB);
+  allocate_segment(40, kFirstChunkEnd + 100 * kMiB);
   ASSERT_EQ(events().size(), 1U);
   EXPECT_EQ(events()[0].range.end, kFirstChunkEnd + 160 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, PrefersFoundSpaceToAHoleUsedLater) {
-  takes(20, kFirstChunkEnd - 32 * kMiB);
-  takes(2, kFirstChunkEnd + 62 * kMiB);
-  takes(2, kFirstChunkEnd - 12 * kMiB);
+  allocate_segment(20, kFirstChunkEnd - 32 * kMiB);
+  allocate_segment(2, kFirstChunkEnd + 62 * kMiB);
+  allocate_segment(2, kFirstChunkEnd - 12 * kMiB);
   const std::vector<InferredEvent> found = events();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].kind, Kind::kFoundSpace);
 }
 
 TEST_F(InferredAllocationsTest, FillsAHoleThatIsNotUsedLater) {
-  takes(20, kFirstChunkEnd - 32 * kMiB);
-  takes(2, kFirstChunkEnd + 62 * kMiB);
+  allocate_segment(20, kFirstChunkEnd - 32 * kMiB);
+  allocate_segment(2, kFirstChunkEnd + 62 * kMiB);
   const std::vector<InferredEvent> found = events();
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[0].kind, Kind::kAllocated);
@@ -95,58 +97,59 @@ TEST_F(InferredAllocationsTest, FillsAHoleThatIsNotUsedLater) {
 }
 
 TEST_F(InferredAllocationsTest, EndsFoundSpaceAtAnotherSegment) {
-  takes(32, kFirstChunkEnd - 32 * kMiB);
-  takes(2, kFirstChunkEnd + 110 * kMiB);
-  takes(20, kFirstChunkEnd + 120 * kMiB);
+  allocate_segment(32, kFirstChunkEnd - 32 * kMiB);
+  allocate_segment(2, kFirstChunkEnd + 110 * kMiB);
+  allocate_segment(20, kFirstChunkEnd + 120 * kMiB);
   ASSERT_FALSE(events().empty());
   EXPECT_EQ(events()[0].kind, Kind::kFoundSpace);
   EXPECT_EQ(events()[0].range.end, kFirstChunkEnd + 120 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, PutsALongRunOfSegmentsInAnOldChunk) {
-  takes(20, kFirstChunkEnd - 32 * kMiB);
-  takes(32, kFirstChunkEnd + 320 * kMiB);
-  takes(40, kFirstChunkEnd + 352 * kMiB);
+  allocate_segment(20, kFirstChunkEnd - 32 * kMiB);
+  allocate_segment(32, kFirstChunkEnd + 320 * kMiB);
+  allocate_segment(40, kFirstChunkEnd + 352 * kMiB);
   expect_only(Kind::kFoundSpace, kFirstChunkEnd + 320 * kMiB, kFirstChunkEnd + 416 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, InfersAGapForANewChunkAboveOthers) {
-  takes(20, kFirstChunkEnd - 32 * kMiB);
-  takes(20, kFirstChunkEnd + 320 * kMiB);
+  allocate_segment(20, kFirstChunkEnd - 32 * kMiB);
+  allocate_segment(20, kFirstChunkEnd + 320 * kMiB);
   // The gap is 32 MiB larger than the chunk.
   expect_only(Kind::kGapOpened, kFirstChunkEnd + 288 * kMiB, kFirstChunkEnd + 352 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, PutsASegmentAboveAChunkInAnOldChunk) {
-  takes(20, kFirstChunkEnd - 32 * kMiB);
-  takes(20, kFirstChunkEnd);
+  allocate_segment(20, kFirstChunkEnd - 32 * kMiB);
+  allocate_segment(20, kFirstChunkEnd);
   const std::vector<InferredEvent> found = events();
   ASSERT_EQ(found.size(), 1U) << "a new chunk would have needed a wider gap";
   EXPECT_EQ(found[0].kind, Kind::kFoundSpace);
 }
 
 TEST_F(InferredAllocationsTest, ClosesTheGapAboveANewChunk) {
-  takes(20, kFirstChunkEnd - 32 * kMiB);
-  takes(20, kFirstChunkEnd - 160 * kMiB);
+  allocate_segment(20, kFirstChunkEnd - 32 * kMiB);
+  allocate_segment(20, kFirstChunkEnd - 160 * kMiB);
   expect_only(Kind::kGapClosed, kFirstChunkEnd - 128 * kMiB, kFirstChunkEnd - 32 * kMiB);
 }
 
 TEST_F(InferredAllocationsTest, GivesUpOnRandomAddresses) {
-  for (uint64_t i = 0; i < 30'000; ++i) takes(2, kFirstChunkEnd + (i * 7919 % 30'000) * 66 * kMiB);
+  for (uint64_t i = 0; i < 30'000; ++i)
+    allocate_segment(2, kFirstChunkEnd + (i * 7919 % 30'000) * 66 * kMiB);
   EXPECT_GE(events().size(), 10'000U);
   EXPECT_LE(events().size(), 10'100U);
 }
 
 TEST_F(InferredAllocationsTest, SurvivesOverlapsAndImplausibleAddresses) {
-  takes(20, kFirstChunkEnd - 32 * kMiB);
-  takes(20, kFirstChunkEnd - 30 * kMiB);
-  takes(20, 0);
-  takes(20, UINT64_MAX - kMiB);
-  takes(size_t{1} << 43, kFirstChunkEnd);
-  takes(0, kFirstChunkEnd);
-  gives_back(kFirstChunkEnd - 30 * kMiB);
-  gives_back(12345);
-  takes(2, kFirstChunkEnd - 12 * kMiB);
+  allocate_segment(20, kFirstChunkEnd - 32 * kMiB);
+  allocate_segment(20, kFirstChunkEnd - 30 * kMiB);
+  allocate_segment(20, 0);
+  allocate_segment(20, UINT64_MAX - kMiB);
+  allocate_segment(size_t{1} << 43, kFirstChunkEnd);
+  allocate_segment(0, kFirstChunkEnd);
+  free_segment(kFirstChunkEnd - 30 * kMiB);
+  free_segment(12345);
+  allocate_segment(2, kFirstChunkEnd - 12 * kMiB);
   EXPECT_TRUE(events().empty());
 }
 

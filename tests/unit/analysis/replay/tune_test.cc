@@ -138,12 +138,12 @@ TEST(SettingsTest, IgnoresOptionsThatTheEngineIgnores) {
   AllocatorOptions classic = pytorch_defaults();
   classic.policy = PagedPolicy::kLean;
   EXPECT_TRUE(same_policy(classic, pytorch_defaults()));
-  AllocatorOptions make_paged_trial = paged_defaults();
-  make_paged_trial.expandable_segments = true;
-  make_paged_trial.pytorch_compatible = true;
-  EXPECT_TRUE(same_policy(make_paged_trial, paged_defaults()));
-  make_paged_trial.policy = PagedPolicy::kFast;
-  EXPECT_FALSE(same_policy(make_paged_trial, paged_defaults()));
+  AllocatorOptions paged = paged_defaults();
+  paged.expandable_segments = true;
+  paged.pytorch_compatible = true;
+  EXPECT_TRUE(same_policy(paged, paged_defaults()));
+  paged.policy = PagedPolicy::kFast;
+  EXPECT_FALSE(same_policy(paged, paged_defaults()));
   EXPECT_FALSE(same_policy(pytorch_defaults(), paged_defaults()));
 }
 
@@ -157,10 +157,10 @@ TEST(SettingsTest, RecognizesPyTorchCompatibleRuns) {
 
 TEST(SettingsTest, OmitsTheEngineForPyTorch) {
   const Setting classic = *parse_setting("max_split_size_mb:64", pytorch_defaults());
-  const Setting make_paged_trial = *parse_setting("engine:paged", pytorch_defaults());
+  const Setting paged = *parse_setting("engine:paged", pytorch_defaults());
   EXPECT_TRUE(can_set(classic, RecordedAllocator::kPytorch));
-  EXPECT_FALSE(can_set(make_paged_trial, RecordedAllocator::kPytorch));
-  EXPECT_TRUE(can_set(make_paged_trial, RecordedAllocator::kAshlar));
+  EXPECT_FALSE(can_set(paged, RecordedAllocator::kPytorch));
+  EXPECT_TRUE(can_set(paged, RecordedAllocator::kAshlar));
   EXPECT_EQ(format_setting(classic, RecordedAllocator::kPytorch), "max_split_size_mb:64");
   EXPECT_EQ(format_setting(classic, RecordedAllocator::kAshlar),
             "engine:classic,max_split_size_mb:64");

@@ -188,17 +188,17 @@ TEST(BookkeepingTest, AddressPolicyChoosesFreeAddresses) {
   options.backing = Backing::kBookkeeping;
   const std::unique_ptr<Machine> machine = make_machine(options);
   Device& device = machine->device(kFirst);
-  const DeviceAddress wish(0x7f0000000000);
+  const DeviceAddress chosen(0x7f0000000000);
   size_t requested_bytes = 0;
   machine->set_address_policy(kFirst, [&](size_t bytes) {
     requested_bytes = bytes;
-    return wish;
+    return chosen;
   });
-  EXPECT_EQ(*device.allocate(3 * kMiB), wish);
+  EXPECT_EQ(*device.allocate(3 * kMiB), chosen);
   EXPECT_EQ(requested_bytes, 4 * kMiB);
-  EXPECT_NE(*device.allocate(2 * kMiB), wish);
-  machine->set_next_address(kFirst, wish + kGiB);
-  EXPECT_EQ(*device.allocate(2 * kMiB), wish + kGiB) << "set_next_address takes precedence";
+  EXPECT_NE(*device.allocate(2 * kMiB), chosen);
+  machine->set_next_address(kFirst, chosen + kGiB);
+  EXPECT_EQ(*device.allocate(2 * kMiB), chosen + kGiB) << "set_next_address takes precedence";
   machine->set_address_policy(kFirst, {});
   requested_bytes = 0;
   EXPECT_TRUE(device.allocate(2 * kMiB).ok());
@@ -210,9 +210,9 @@ TEST(BookkeepingTest, ReserveHonoursAFreeHint) {
   options.backing = Backing::kBookkeeping;
   const std::unique_ptr<Machine> machine = make_machine(options);
   Device& device = machine->device(kFirst);
-  const DeviceAddress wish(0x7f0000000000);
-  EXPECT_EQ(*device.reserve(4 * kMiB, {.hint = wish}), wish);
-  EXPECT_NE(*device.reserve(4 * kMiB, {.hint = wish + 2 * kMiB}), wish + 2 * kMiB);
+  const DeviceAddress chosen(0x7f0000000000);
+  EXPECT_EQ(*device.reserve(4 * kMiB, {.hint = chosen}), chosen);
+  EXPECT_NE(*device.reserve(4 * kMiB, {.hint = chosen + 2 * kMiB}), chosen + 2 * kMiB);
 }
 
 TEST(MachineOptionsTest, RejectsInvalidOptionsByName) {

@@ -43,7 +43,7 @@ class PagedBytesFixture : public PagedFixture {
   void fill(const Block* block, uint8_t value) {
     must(device().fill(block->address, value, block->requested_bytes, block->stream));
   }
-  testing::AssertionResult holds(const Block* block, uint8_t value) {
+  testing::AssertionResult contains(const Block* block, uint8_t value) {
     std::vector<uint8_t> bytes(block->requested_bytes);
     must(device().copy_to_host(bytes.data(), block->address, bytes.size(), block->stream));
     must(device().synchronize_stream(block->stream));

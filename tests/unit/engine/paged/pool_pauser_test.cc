@@ -53,7 +53,7 @@ class PoolPauserTest : public PagedBytesFixture {
   }
   static uint8_t value_of(size_t i) { return static_cast<uint8_t>(i + 1); }
   void expect_contents(const std::vector<Block*>& live) {
-    for (size_t i = 0; i < live.size(); ++i) EXPECT_TRUE(holds(live[i], value_of(i))) << i;
+    for (size_t i = 0; i < live.size(); ++i) EXPECT_TRUE(contains(live[i], value_of(i))) << i;
   }
   Status pause() { return engine_->pause("weights", false); }
   Status pause_and_keep() { return engine_->pause("weights", true); }
@@ -141,7 +141,7 @@ TEST_F(PoolPauserTest, WaitsOnlyForWorkOnItsBlocks) {
   finish(stream);
   must(pause_and_keep());
   must(resume());
-  EXPECT_TRUE(holds(block, 7));
+  EXPECT_TRUE(contains(block, 7));
 
   must(engine_->record_stream(block, {&device(), other_stream}));
   EXPECT_FALSE(pause().ok()) << "a stream that uses it is busy";
@@ -316,7 +316,7 @@ TEST_F(PoolPauserTest, ResumeTrimsOtherPools) {
   end_route(kPool);
   free(allocate(80 * kMiB));
   must(resume());
-  EXPECT_TRUE(holds(block, 9));
+  EXPECT_TRUE(contains(block, 9));
 }
 
 TEST_F(PoolPauserTest, ResumeCanBeRetriedAfterOom) {
@@ -331,7 +331,7 @@ TEST_F(PoolPauserTest, ResumeCanBeRetriedAfterOom) {
   expect_valid();
   free(other);
   must(resume());
-  EXPECT_TRUE(holds(block, 9));
+  EXPECT_TRUE(contains(block, 9));
 }
 
 TEST_F(PoolPauserTest, ResumeRespectsTheMemoryLimit) {
@@ -420,7 +420,7 @@ TEST_F(PoolPauserTest, ThousandCyclesLeakNothing) {
     must(resume());
     if (i % 4 == 3) fill(block, 3);
   }
-  EXPECT_TRUE(holds(block, 3));
+  EXPECT_TRUE(contains(block, 3));
   EXPECT_EQ(used_bytes(), used);
   EXPECT_EQ(reserved_bytes(), reserved);
   EXPECT_EQ(engine_->expandable_segments().size(), views);

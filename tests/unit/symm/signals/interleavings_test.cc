@@ -49,7 +49,7 @@ Explorer::Findings explore(int world_size, Body body, bool* is_broken) {
 }
 
 template <typename Body>
-void expect_sound(int world_size, Body body) {
+void expect_no_violation(int world_size, Body body) {
   bool is_broken = false;
   const Explorer::Findings found = explore(world_size, body, &is_broken);
   EXPECT_FALSE(is_broken);
@@ -78,7 +78,7 @@ void pass_barriers(int rank, int world_size, ExploredMemory& memory, Shared& sha
 
 TEST(Interleavings, AllToAllBarrierReleasesNoRankEarly) {
   for (const int world_size : {2, 3}) {
-    expect_sound(world_size, [=](int rank, ExploredMemory& memory, Shared& shared) {
+    expect_no_violation(world_size, [=](int rank, ExploredMemory& memory, Shared& shared) {
       pass_barriers<false>(rank, world_size, memory, shared);
     });
   }
@@ -91,7 +91,7 @@ TEST(Interleavings, DisseminationBarrierReleasesNoRankEarly) {
   const int most_ranks = 3;
 #endif
   for (int world_size = 2; world_size <= most_ranks; ++world_size) {
-    expect_sound(world_size, [=](int rank, ExploredMemory& memory, Shared& shared) {
+    expect_no_violation(world_size, [=](int rank, ExploredMemory& memory, Shared& shared) {
       pass_barriers<true>(rank, world_size, memory, shared);
     });
   }
@@ -99,7 +99,7 @@ TEST(Interleavings, DisseminationBarrierReleasesNoRankEarly) {
 
 // Two signals pass through one slot. `written` counts the signals that each rank has handled.
 TEST(Interleavings, PutAndWaitDeliverEverySignalOnce) {
-  expect_sound(2, [](int rank, ExploredMemory& memory, Shared& shared) {
+  expect_no_violation(2, [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = unlimited_wait();
     for (int i = 1; i <= 2; ++i) {
       if (rank == 0) {
@@ -119,7 +119,7 @@ TEST(Interleavings, PutAndWaitDeliverEverySignalOnce) {
 }
 
 TEST(Interleavings, TwoThreadsPuttingIntoOneSlotLoseNothing) {
-  expect_sound(3, [](int rank, ExploredMemory& memory, Shared& shared) {
+  expect_no_violation(3, [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = unlimited_wait();
     if (rank < 2) {
       shared.is_broken |= fill_slot(memory, shared.slot(2, 0), limits) != WaitResult::kDone;
@@ -132,7 +132,7 @@ TEST(Interleavings, TwoThreadsPuttingIntoOneSlotLoseNothing) {
 }
 
 TEST(Interleavings, CounterAdditionsWakeTheWaiter) {
-  expect_sound(3, [](int rank, ExploredMemory& memory, Shared& shared) {
+  expect_no_violation(3, [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = unlimited_wait();
     if (rank < 2) {
       shared.written[rank] = 1;

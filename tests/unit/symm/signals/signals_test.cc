@@ -183,18 +183,18 @@ TEST(SignalsConcurrency, UserPadsAreIndependentOfTheGroupPad) {
 
 TEST(SignalsConcurrency, CountersAcceptConcurrentAdditions) {
   const RankPads memory(4);
-  std::vector<int> told(4, 0);
+  std::vector<int> written(4, 0);
   testing::run_as_threads(4, [&](int rank) {
     const Failure failure;
     const SignalPads pads = memory.pads_of(rank);
     if (rank > 0) {
-      told[static_cast<size_t>(rank)] = rank;
+      written[static_cast<size_t>(rank)] = rank;
       for (int i = 0; i < 1000; ++i) ASSERT_TRUE(add_signal(pads, 0, 0, 1).ok());
       return;
     }
     for (int source = 1; source < 4; ++source) {
       ASSERT_TRUE(wait_for_value(pads, source, 0, 1000, {failure, long_deadline()}).ok());
-      EXPECT_EQ(told[static_cast<size_t>(source)], source);
+      EXPECT_EQ(written[static_cast<size_t>(source)], source);
     }
   });
 }

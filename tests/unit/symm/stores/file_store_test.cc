@@ -42,7 +42,7 @@ class FileStoreTest : public ::testing::Test {
   void write(const std::string& name, const std::string& bytes) const {
     std::ofstream(fs::path(folder_.path()) / name) << bytes;
   }
-  Status look(const std::string& key) {
+  Status read_status(const std::string& key) {
     return store_->try_get(Keys{key}, long_deadline()).status();
   }
 
@@ -111,9 +111,9 @@ TEST_F(FileStoreTest, RejectsForeignFiles) {
   fs::create_directory(fs::path(folder_.path()) / "folder.v");
   ASSERT_EQ(::mkfifo((fs::path(folder_.path()) / "fifo.v").c_str(), 0600), 0);
   for (const char* key : {"short", "other", "cut", "more", "folder", "fifo"}) {
-    EXPECT_EQ(look(key).kind(), StatusKind::kFormat) << key;
+    EXPECT_EQ(read_status(key).kind(), StatusKind::kFormat) << key;
   }
-  EXPECT_FALSE(look("link").ok());
+  EXPECT_FALSE(read_status("link").ok());
   EXPECT_TRUE(store_->set("short", "good now", kNoExpiry, long_deadline()).ok());
   EXPECT_EQ(*store_->get("short", long_deadline()), "good now");
 }
@@ -121,7 +121,7 @@ TEST_F(FileStoreTest, RejectsForeignFiles) {
 TEST_F(FileStoreTest, RejectsOversizedFilesWithoutReading) {
   write("huge.v", "ashstor2");
   fs::resize_file(fs::path(folder_.path()) / "huge.v", uint64_t{1} << 40);
-  EXPECT_EQ(look("huge").kind(), StatusKind::kFormat);
+  EXPECT_EQ(read_status("huge").kind(), StatusKind::kFormat);
 }
 
 TEST_F(FileStoreTest, ReportsALockHeldByAnotherProcess) {

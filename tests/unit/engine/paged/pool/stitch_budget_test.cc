@@ -161,7 +161,7 @@ class BudgetedProgramTest : public PagedFixture {
       block = allocate(kMiB + random_.below(15 * kMiB));
     }
   }
-  double held_to_live() const {
+  double reserved_to_live_ratio() const {
     const AllocatorStats found = stats();
     return static_cast<double>(found.reserved_bytes.all.peak) /
            static_cast<double>(found.allocated_bytes.all.peak);
@@ -179,7 +179,7 @@ class BudgetedProgramTest : public PagedFixture {
 TEST_F(BudgetedProgramTest, SlowStepsHoldLittleMoreThanIsLive) {
   start_with_clock();
   for (int i = 0; i < kSteps; ++i) train_step(30 * kNsPerMs);
-  EXPECT_LE(held_to_live(), 1.12);
+  EXPECT_LE(reserved_to_live_ratio(), 1.12);
 }
 
 // Compares the stitched extents per second with a fast and a slow driver. Only driver calls take
@@ -233,7 +233,7 @@ TEST_F(BudgetedProgramTest, SmallProgramGetsLittleCredit) {
 TEST_F(BudgetedProgramTest, HeldMemoryIsBoundedWithoutElapsedTime) {
   start_with_clock();
   for (int i = 0; i < kSteps; ++i) train_step();
-  EXPECT_LE(held_to_live(), 2.1);
+  EXPECT_LE(reserved_to_live_ratio(), 2.1);
 }
 
 }  // namespace

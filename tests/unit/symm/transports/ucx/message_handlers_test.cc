@@ -110,7 +110,7 @@ void send_false_completions(UcxWorker& attacker, const UcxConnection& to,
 TEST_F(UcxMessageHandlersTest, IgnoresFalseCompletionsOfAGet) {
   const auto back = *UcxConnection::open(
       victim_, *open_envelope(EnvelopeKind::kAddress, attacker_worker_->address()),
-      {7, "told", std::make_shared<Failure>()}, long_deadline());
+      {7, "tested", std::make_shared<Failure>()}, long_deadline());
   std::array<std::byte, 8> remote{};
   remote.fill(std::byte{5});
   const RegionToken region = *attacker_worker_->share(remote);

@@ -32,7 +32,7 @@ class UcxTransportTest : public ::testing::Test {
   std::shared_ptr<Transport> transport_ = *try_open_ucx_transport(over_tcp_and_self());
   std::unique_ptr<Region> region_ = *transport_->share(memory_);
   std::unique_ptr<Endpoint> endpoint_ =
-      *transport_->connect(transport_->address(), {5, "lonely", failure_}, long_deadline());
+      *transport_->connect(transport_->address(), {5, "single", failure_}, long_deadline());
   std::unique_ptr<RemoteRegion> remote_ = *endpoint_->open(region_->key());
 };
 
@@ -112,7 +112,7 @@ TEST_F(UcxTransportTest, ReportsRegionsThatAreNoLongerShared) {
   region_.reset();
   std::array<std::byte, 8> bytes{std::byte{1}};
   EXPECT_THAT(remote_->get(0, bytes, long_deadline()).to_string(),
-              HasSubstr("invalid argument: rank 5 of group lonely no longer shares this region"));
+              HasSubstr("invalid argument: rank 5 of group single no longer shares this region"));
   EXPECT_TRUE(remote_->put(0, bytes, long_deadline()).ok());
   EXPECT_EQ(endpoint_->quiet(long_deadline()).kind(), StatusKind::kInvalidArgument);
   EXPECT_TRUE(endpoint_->quiet(long_deadline()).ok());  // an error is reported once
@@ -120,7 +120,7 @@ TEST_F(UcxTransportTest, ReportsRegionsThatAreNoLongerShared) {
 }
 
 TEST_F(UcxTransportTest, RejectsInvalidAddressesAndKeys) {
-  const RemotePeer peer{5, "lonely", failure_};
+  const RemotePeer peer{5, "single", failure_};
   for (const std::string& bytes : {std::string(), std::string(100, 'x'), region_->key()}) {
     EXPECT_EQ(transport_->connect(bytes, peer, long_deadline()).status().kind(),
               StatusKind::kFormat);
@@ -138,7 +138,7 @@ TEST_F(UcxTransportTest, RejectsCallsAfterEnd) {
   EXPECT_EQ(endpoint_->quiet(long_deadline()).kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(transport_->share(memory_).status().kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(endpoint_->open(region_->key()).status().kind(), StatusKind::kInvalidArgument);
-  EXPECT_EQ(transport_->connect(transport_->address(), {5, "lonely", failure_}, long_deadline())
+  EXPECT_EQ(transport_->connect(transport_->address(), {5, "single", failure_}, long_deadline())
                 .status()
                 .kind(),
             StatusKind::kInvalidArgument);
@@ -176,7 +176,7 @@ TEST(UcxTransportTeardownTest, LeaksNoDescriptors) {
     const std::shared_ptr<Transport> transport = *try_open_ucx_transport(over_tcp_and_self());
     const std::unique_ptr<Region> region = *transport->share(memory);
     const std::unique_ptr<Endpoint> endpoint = *transport->connect(
-        transport->address(), {0, "lonely", std::make_shared<Failure>()}, long_deadline());
+        transport->address(), {0, "single", std::make_shared<Failure>()}, long_deadline());
   };
   once();  // UCX keeps some descriptors per process
   const size_t before = count_fds();
