@@ -45,15 +45,18 @@ bool Recording::has_device(DeviceIndex device) const {
 }
 
 DeviceIndex Recording::default_device() const {
-  const std::vector<std::vector<TraceEntry>>& traces = snapshot_.device_traces;
+  const auto entry_count = [this](DeviceIndex device) {
+    return trace_of(snapshot_, device).size();
+  };
   const auto longest = std::max_element(
-      traces.begin(), traces.end(),
-      [](const auto& left, const auto& right) { return left.size() < right.size(); });
-  if (longest != traces.end() && !longest->empty()) {
-    return DeviceIndex(static_cast<uint64_t>(longest - traces.begin()));
-  }
-  if (snapshot_.segments.empty()) return devices_.front();
-  return snapshot_.segments.front().device;
+      devices_.begin(), devices_.end(),
+      [&](DeviceIndex left, DeviceIndex right) { return entry_count(left) < entry_count(right); });
+  if (entry_count(*longest) > 0) return *longest;
+  const auto& segments = snapshot_.segments;
+  const auto first =
+      std::find_if(segments.begin(), segments.end(),
+                   [this](const SnapshotSegment& segment) { return has_device(segment.device); });
+  return first == segments.end() ? devices_.front() : first->device;
 }
 
 std::vector<DeviceIndex> devices_in(const Snapshot& snapshot) {

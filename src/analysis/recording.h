@@ -58,8 +58,8 @@ class Recording {
   // The devices of the snapshot; see devices_in(). Never empty.
   const std::vector<DeviceIndex>& devices() const { return devices_; }
   bool has_device(DeviceIndex device) const;
-  // Returns the device with the longest trace; without any trace, the device of the first segment;
-  // without segments, the first of devices().
+  // Returns the one of devices() with the longest trace; without any trace, that of the first
+  // segment; without segments, the first one.
   DeviceIndex default_device() const;
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One forward pass over the entries. Sums are unsigned and may wrap for inconsistent files.
+// One forward pass over the entries. Sums are unsigned: they cannot wrap for snapshots from files
+// (see snapshot_builder.cc), and may wrap for others with implausible sizes.
 #include "analysis/timeline.h"
 
 #include <algorithm>

@@ -8,6 +8,11 @@
 namespace ashlar {
 
 bool FieldReader::bytes(Key key, Value value, size_t& out) {
+  if (!requested_bytes(key, value, out)) return false;
+  return out <= kMaxSizeBytes || fail(key, value, "a number of bytes up to 2^47");
+}
+
+bool FieldReader::requested_bytes(Key key, Value value, size_t& out) {
   if (value.kind != ValueKind::kInteger || value.bits >> 63 != 0) {
     return fail(key, value, "a number of bytes");
   }

@@ -22,7 +22,9 @@ class FieldReader {
  public:
   explicit FieldReader(ValueStore& store) : store_(store) {}
 
-  bool bytes(Key key, Value value, size_t& out);  // 0 to 2^63 - 1
+  bool bytes(Key key, Value value, size_t& out);  // 0 to kMaxSizeBytes
+  // The size of a request, which need not be available memory: 0 to 2^63 - 1.
+  bool requested_bytes(Key key, Value value, size_t& out);
   // Reads any 64-bit integer. Dumps written by C++ contain addresses of 2^63 and above as negative
   // numbers.
   bool bits(Key key, Value value, uint64_t& out);

@@ -4,6 +4,9 @@
 // are computed from the values that exist.
 #include "format/segment_reader.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include "base/text.h"
 
 namespace ashlar {
@@ -20,7 +23,7 @@ bool SegmentReader::read_segments(Key key, Value list, std::vector<SnapshotSegme
     if (!fields_.charge(sizeof(segment))) return false;
     segments.push_back(std::move(segment));
   }
-  return true;
+  return check_overlaps(key, segments);
 }
 
 bool SegmentReader::read_segment(Value dict, SnapshotSegment& segment) {
@@ -215,6 +218,25 @@ bool SegmentReader::check_tiling(const SnapshotSegment& segment) {
   return fields_.fail(text("the blocks have ", next - segment.address,
                            " bytes in total (expected the segment's size, ", segment.total_bytes,
                            ")"));
+}
+
+// Each device has its own addresses, and so does host memory.
+bool SegmentReader::check_overlaps(Key key, const std::vector<SnapshotSegment>& segments) {
+  std::vector<const SnapshotSegment*> sorted;
+  for (const SnapshotSegment& segment : segments) {
+    if (segment.total_bytes > 0) sorted.push_back(&segment);
+  }
+  std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
+    return std::tie(a->device, a->address) < std::tie(b->device, b->address);
+  });
+  const auto overlap =
+      std::adjacent_find(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
+        return a->device == b->device && b->address - a->address < a->total_bytes;
+      });
+  if (overlap == sorted.end()) return true;
+  return fields_.fail(text(key_text(key), ": the segment of device ", (*overlap)->device, " at ",
+                           (*overlap)->address, " has ", (*overlap)->total_bytes,
+                           " bytes and overlaps the next one (expected no overlaps)"));
 }
 
 }  // namespace ashlar

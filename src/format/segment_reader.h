@@ -37,6 +37,7 @@ class SegmentReader {
   bool read_history(Value list, SnapshotBlock& block, PresentKeys& present);
   bool read_stack(StackId& stack);
   bool check_tiling(const SnapshotSegment& segment);
+  bool check_overlaps(Key key, const std::vector<SnapshotSegment>& segments);
 
   FieldReader& fields_;
   StackReader& stacks_;

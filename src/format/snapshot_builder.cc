@@ -14,6 +14,48 @@ namespace {
 constexpr uint64_t kVisitsPerByte = 8;
 constexpr uint64_t kMinVisits = 4096;
 
+// The sum of all sizes in a snapshot, without those of failed requests. If it is at most 2^62,
+// every sum or difference of some of the sizes fits into 63 bits and a sign.
+class SizeSum {
+ public:
+  explicit SizeSum(const Snapshot& snapshot) {
+    add(snapshot.segments);
+    add(snapshot.host_segments);
+    add(snapshot.device_traces);
+    add(snapshot.host_traces);
+    for (const SnapshotView& view : snapshot.views) add(view.reserved_bytes);
+    for (const SnapshotExtent& extent : snapshot.extents) add(extent.bytes);
+  }
+  bool is_exceeded() const { return is_exceeded_; }
+
+ private:
+  static constexpr size_t kMaxSum = size_t{1} << 62;
+
+  void add(size_t bytes) {
+    is_exceeded_ |= bytes > kMaxSum - sum_;
+    if (!is_exceeded_) sum_ += bytes;
+  }
+  void add(const std::vector<SnapshotSegment>& segments) {
+    for (const SnapshotSegment& segment : segments) {
+      add(segment.total_bytes);
+      add(segment.allocated_bytes);
+      add(segment.active_bytes);
+      add(segment.requested_bytes);
+      for (const SnapshotBlock& block : segment.blocks) add(block.requested_bytes);
+    }
+  }
+  void add(const std::vector<std::vector<TraceEntry>>& traces) {
+    for (const std::vector<TraceEntry>& trace : traces) {
+      for (const TraceEntry& entry : trace) {
+        if (entry.action != TraceAction::kOom) add(entry.bytes);
+      }
+    }
+  }
+
+  size_t sum_ = 0;
+  bool is_exceeded_ = false;
+};
+
 }  // namespace
 
 SnapshotBuilder::SnapshotBuilder(ValueStore& store)
@@ -29,6 +71,9 @@ SnapshotBuilder::SnapshotBuilder(ValueStore& store)
 Result<Snapshot> SnapshotBuilder::build(Value root, uint64_t bytes_read) {
   fields_.set_allowance(kMinVisits + kVisitsPerByte * bytes_read);
   if (!read_root(root)) return Status::format("snapshot: " + fields_.problem());
+  if (SizeSum(snapshot_).is_exceeded()) {
+    return Status::format("snapshot: the sizes add up to more than 2^62 bytes (expected less)");
+  }
   renumber_tables(snapshot_);
   return std::move(snapshot_);
 }

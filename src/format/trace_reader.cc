@@ -97,16 +97,20 @@ bool TraceReader::read(std::span<const Value> items, Entry& made) {
   entry.has_pool = entry.has_time = entry.has_compile_context = entry.has_user_metadata = false;
   stack_values_ = {};
   bool has_action = false;
-  bool has_size = false;
+  Value size;
   for (size_t i = 0; i < items.size(); i += 2) {
     if (items[i].kind != ValueKind::kString) continue;
     const Key key = key_of(items[i]);
     if (!read_field(key, items[i + 1], made)) return false;
     has_action |= key == Key::kAction;
-    has_size |= key == Key::kSize;
+    if (key == Key::kSize) size = items[i + 1];
   }
   if (!has_action) return fields_.fail("\"action\" is missing (expected a string)");
-  if (!has_size && made.is_kept) return fields_.fail("\"size\" is missing (expected a number)");
+  if (size.kind == ValueKind::kNone) {
+    if (made.is_kept) return fields_.fail("\"size\" is missing (expected a number)");
+  } else if (entry.action != TraceAction::kOom && !fields_.bytes(Key::kSize, size, entry.bytes)) {
+    return false;  // only a request that failed can exceed memory
+  }
   return stacks_.read(stack_values_, entry.stack);
 }
 
@@ -120,7 +124,7 @@ bool TraceReader::read_field(Key key, Value value, Entry& made) {
       if (!fields_.bits(key, value, bits)) return false;
       entry.address = DeviceAddress(bits);
       return true;
-    case Key::kSize: return fields_.bytes(key, value, entry.bytes);
+    case Key::kSize: return fields_.requested_bytes(key, value, entry.bytes);
     case Key::kStream:
       if (!fields_.bits(key, value, bits)) return false;
       entry.stream = StreamId(bits);

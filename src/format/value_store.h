@@ -32,6 +32,9 @@ struct ReadLimits {
 
 // Exclusive upper limit of the device indexes in a file.
 inline constexpr uint64_t kMaxDevices = 4096;
+// Upper limit of the sizes in a file, except of requests that failed: the largest address space of
+// a process on x86-64.
+inline constexpr size_t kMaxSizeBytes = size_t{1} << 47;
 
 // A string hash with a random seed per instance, so that no file can contain strings that are
 // chosen to collide.

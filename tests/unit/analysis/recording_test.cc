@@ -64,6 +64,17 @@ TEST(RecordingTest, SelectsTheLongestTraceByDefault) {
   EXPECT_EQ(Recording::create("run", snapshot)->default_device(), DeviceIndex(1));
 }
 
+TEST(RecordingTest, DefaultDeviceIsNeverAnInvalidOne) {
+  Snapshot snapshot;
+  snapshot.segments = {segment_on(UINT64_MAX), segment_on(7)};
+  EXPECT_EQ(Recording::create("run", snapshot)->default_device(), DeviceIndex(7));
+  snapshot.device_traces.resize(kMaxDevices + 1);
+  snapshot.device_traces[kMaxDevices] = {{}, {}};
+  EXPECT_EQ(Recording::create("run", snapshot)->default_device(), DeviceIndex(7));
+  snapshot.device_traces[3] = {{}};
+  EXPECT_EQ(Recording::create("run", snapshot)->default_device(), DeviceIndex(3));
+}
+
 TEST(RecordingTest, DefaultDeviceCanAlwaysBeSelected) {
   Snapshot snapshot;
   snapshot.extents = {extent_on(6)};

@@ -369,6 +369,69 @@ TEST(SnapshotSchema, RejectsBlocksThatDoNotTileTheirSegment) {
       HasSubstr("overflows the address space"));
 }
 
+constexpr uint64_t kMaxSize = uint64_t{1} << 47;
+
+std::string segment_at(uint64_t address, uint64_t bytes, int32_t device = 0) {
+  const std::string block = dict({{"size", large_number(bytes)}, {"state", string("inactive")}});
+  return dict({{"device", number(device)},
+               {"address", large_number(address)},
+               {"total_size", large_number(bytes)},
+               {"blocks", list({block})}});
+}
+
+std::string file_with_segments(std::initializer_list<std::string> segments) {
+  return dict({{"segments", list(segments)}});
+}
+
+TEST(SnapshotSchema, RejectsSizesBeyondTheAddressSpace) {
+  EXPECT_TRUE(read(file_with_segments({segment_at(0, kMaxSize)})).ok());
+  EXPECT_THAT(read_error_message(file_with_segments({segment_at(0, kMaxSize + 1)})),
+              HasSubstr("found 140737488355329 (expected a number of bytes up to 2^47)"));
+  const auto entry = [](std::string_view action, uint64_t bytes) {
+    return file_with_entries({dict({{"size", large_number(bytes)}, {"action", string(action)}})});
+  };
+  EXPECT_TRUE(read(entry("alloc", kMaxSize)).ok());
+  EXPECT_THAT(read_error_message(entry("alloc", kMaxSize + 1)),
+              HasSubstr("\"size\": found 140737488355329 (expected a number of bytes up to 2^47)"));
+}
+
+// A program can request more memory than any device has.
+TEST(SnapshotSchema, AcceptsAnySizeOfFailedRequests) {
+  const uint64_t bytes = (uint64_t{1} << 63) - 1;
+  const Result<Snapshot> snapshot =
+      read(file_with_entries({dict({{"action", string("oom")}, {"size", large_number(bytes)}}),
+                              dict({{"size", large_number(bytes)}, {"action", string("oom")}})}));
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
+  EXPECT_EQ(snapshot->device_traces[0][1].bytes, bytes);
+}
+
+TEST(SnapshotSchema, RejectsOverlappingSegmentsOfOneDevice) {
+  EXPECT_TRUE(
+      read(file_with_segments({segment_at(8, 8), segment_at(0, 8), segment_at(8, 0)})).ok());
+  EXPECT_TRUE(read(file_with_segments({segment_at(0, 8, 0), segment_at(4, 8, 1)})).ok());
+  EXPECT_TRUE(read(dict({{"segments", list({segment_at(0, 8)})},
+                         {"host_segments", list({segment_at(0, 8)})}}))
+                  .ok());
+  EXPECT_THAT(read_error_message(file_with_segments({segment_at(8, 8), segment_at(0, 9)})),
+              HasSubstr("segments: the segment of device 0 at 0x0 has 9 bytes and overlaps"));
+  EXPECT_THAT(
+      read_error_message(dict(
+          {{"segments", list({})}, {"host_segments", list({segment_at(0, 8), segment_at(0, 8)})}})),
+      HasSubstr("host_segments: the segment of device 0 at 0x0"));
+}
+
+TEST(SnapshotSchema, RejectsSizesWhoseSumOverflows) {
+  const std::string entry = dict({{"action", string("alloc")}, {"size", large_number(kMaxSize)}});
+  const auto file_with = [&](size_t count) {
+    std::string entries;
+    for (size_t i = 0; i < count; ++i) entries += entry;
+    return dict({{"device_traces", list({"](" + entries + "e"})}});
+  };
+  EXPECT_TRUE(read(file_with(size_t{1} << 15)).ok());
+  EXPECT_THAT(read_error_message(file_with((size_t{1} << 15) + 1)),
+              HasSubstr("the sizes add up to more than 2^62 bytes"));
+}
+
 TEST(SnapshotSchema, RejectsEntriesModifiedAfterUse) {
   const std::string entry = dict({{"action", string("alloc")}, {"size", number(5)}});
   EXPECT_THAT(read_error_message(file_with_entries({entry + string("size") + number(6) + "s"})),
