@@ -49,7 +49,7 @@ TEST(LeaksTest, IgnoresDisplacedAllocations) {
   EXPECT_EQ(leaks.leaks[0].group.stack, 3U);
 }
 
-TEST(LeaksTest, KeepsTheFloorDuringADisplacement) {
+TEST(LeaksTest, FloorIsNotLoweredByADisplacement) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) {
     loop.trace.alloc(2, 500'000).from(3);
@@ -60,7 +60,7 @@ TEST(LeaksTest, KeepsTheFloorDuringADisplacement) {
   EXPECT_GT(leaks.leaks[0].floors.back(), kSteps * 50'000);
 }
 
-TEST(LeaksTest, FindsAStackThatKeepsSomeOfEveryStep) {
+TEST(LeaksTest, FindsAStackThatKeepsMemoryOfEveryStep) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) {
     loop.step();
@@ -127,7 +127,7 @@ TEST(LeaksTest, IgnoresGrowthThatEndsEarly) {
   EXPECT_TRUE(leaks_in(loop.trace).leaks.empty());
 }
 
-TEST(LeaksTest, IgnoresGrowingUsesThatAreFreedInBetween) {
+TEST(LeaksTest, IgnoresGrowingAllocationsThatAreFreedInBetween) {
   Loop loop;
   for (uint64_t i = 1; i <= kSteps; ++i) {
     loop.trace.alloc(7, i * 100'000).from(3);

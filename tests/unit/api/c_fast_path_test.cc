@@ -58,7 +58,7 @@ TEST_F(CFastPathTest, CountsHeapAllocations) {
   EXPECT_EQ(heap_use_of([] { const auto something = std::make_unique<int>(1); }), 100U);
 }
 
-TEST_F(CFastPathTest, PairByPointerDoesNotUseHeap) {
+TEST_F(CFastPathTest, AllocateAndFreeByPointerDoNotUseHeap) {
   const uint64_t used = heap_use_of([&] {
     void* memory = nullptr;
     ASSERT_EQ(ashlar_allocate(allocator_, 5000, nullptr, &memory), ASHLAR_OK);
@@ -67,7 +67,7 @@ TEST_F(CFastPathTest, PairByPointerDoesNotUseHeap) {
   EXPECT_EQ(used, 0U);
 }
 
-TEST_F(CFastPathTest, PairByHandleDoesNotUseHeap) {
+TEST_F(CFastPathTest, AllocateAndFreeByHandleDoNotUseHeap) {
   const uint64_t used = heap_use_of([&] {
     ashlar_block* block = nullptr;
     ASSERT_EQ(ashlar_allocate_block(allocator_, 5000, nullptr, &block), ASHLAR_OK);

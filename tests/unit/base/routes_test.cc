@@ -33,7 +33,7 @@ TEST(RoutesTest, RoutesToTheLatestAcceptingPool) {
   EXPECT_EQ(routes.pool_for(kStream), kPool) << "routed again, so it is the latest";
 }
 
-TEST(RoutesTest, RoutingRetainsThePoolBeyondItsEnd) {
+TEST(RoutesTest, RoutingRetainsThePoolAfterRoutingEnds) {
   Routes routes;
   EXPECT_TRUE(routes.create(kPool).ok());
   EXPECT_TRUE(routes.begin(kPool, everything()).ok());

@@ -265,7 +265,7 @@ TEST(AllocatorVariablesTest, NoCachingDisablesCaching) {
   }
 }
 
-TEST(AllocatorVariablesTest, SimulatedMachineIgnoresThem) {
+TEST(AllocatorVariablesTest, SimulatedMachineIgnoresAllocatorVariables) {
   EXPECT_TRUE(options_from({{"ASHLAR_ALLOC_CONF", "nonsense"}, {"PYTORCH_ALLOC_CONF", "x"}}).ok());
 }
 

@@ -137,7 +137,7 @@ TEST_F(AcceleratorsTest, LastErrorIsTheLatestOfWrapperAndDriver) {
   EXPECT_TRUE(device(1).take_last_error().ok());
 }
 
-TEST_F(AcceleratorsTest, AllocatorRunsOnAPresentedDevice) {
+TEST_F(AcceleratorsTest, AllocatorRunsOnADevicePresentedAsCuda) {
   for (size_t i = 0; i < 3; ++i) {
     Allocator allocator(device(i), {});
     const Buffer buffer = allocator.allocate(kMiB);

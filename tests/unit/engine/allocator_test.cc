@@ -38,7 +38,7 @@ TEST_F(AllocatorTest, FreesBufferAtEndOfScope) {
   EXPECT_EQ(allocator.allocate(100).address(), address);
 }
 
-TEST_F(AllocatorTest, TrimToReportsBytesAndWaitsOnlyIfAsked) {
+TEST_F(AllocatorTest, TrimToReportsBytesAndWaitsOnlyIfRequested) {
   Allocator allocator(device(), parse_options("engine:classic"));
   const StreamId stream = *device().create_stream();
   allocator.allocate(40 << 20);

@@ -227,7 +227,7 @@ TEST_F(AsyncEngineTest, LimitIncludesDriverCache) {
   EXPECT_LE(used_bytes(), kGiB / 2);
 }
 
-TEST_F(AsyncEngineTest, DriverCacheMakesRoomWithoutWait) {
+TEST_F(AsyncEngineTest, DriverCacheIsTrimmedAtTheLimitWithoutWait) {
   must(engine_->set_memory_fraction(0.5));
   free(allocate(400 * kMiB));
   must(device().synchronize_stream(kDefaultStream));
@@ -249,7 +249,7 @@ TEST_F(AsyncEngineTest, OutOfMemoryMessageHasNumbers) {
 
 // --- captures
 
-TEST_F(AsyncEngineTest, UnroutedCaptureAllocationHasAdvice) {
+TEST_F(AsyncEngineTest, UnroutedCaptureAllocationFailsWithAdvice) {
   const StreamId stream = new_stream();
   begin_capture(stream);
   const Status refusal = allocation_error(kMiB, stream);

@@ -92,7 +92,7 @@ TEST_F(HooksTest, RecordsIntoHistoryImmediately) {
   EXPECT_THAT(recorded_bytes(), ElementsAre(1, 2));
 }
 
-TEST_F(HooksTest, EntriesHaveTheDevice) {
+TEST_F(HooksTest, EntriesNameTheDevice) {
   start_history();
   DeviceIndex entry_device(0);
   hooks_.add_tracker([&](const TraceEntry& entry) { entry_device = entry.device; });

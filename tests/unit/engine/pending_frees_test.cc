@@ -311,7 +311,7 @@ TEST_F(GraphProofTest, CachesGraphAncestors) {
   order(side_, main_);
 }
 
-TEST_F(GraphProofTest, ProvesNothingWithoutReuse) {
+TEST_F(GraphProofTest, FreesNothingDuringCaptureIfReuseIsOff) {
   frees_ = std::make_unique<PendingFrees>(device(), false);
   frees_->capture_began();
   freed_block_used_on_both(main_, side_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of the reclaim ladder, the steps that the engine takes when the device is full: their order
-// and counters.
+// Tests of the steps by which the engine reclaims memory when the device is full: their order and
+// counters.
 #include <gmock/gmock.h>
 
 #include "classic_fixture.h"
@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class LadderTest : public ClassicFixture {
+class ReclaimTest : public ClassicFixture {
  protected:
   static AllocatorOptions compatible() {
     AllocatorOptions options;
@@ -29,7 +29,7 @@ class LadderTest : public ClassicFixture {
   }
 };
 
-TEST_F(LadderTest, RetriesAfterReleasingTheCache) {
+TEST_F(ReclaimTest, RetriesAfterReleasingTheCache) {
   start(compatible());
   cache(20 * kMiB);
   device_operations();
@@ -41,7 +41,7 @@ TEST_F(LadderTest, RetriesAfterReleasingTheCache) {
   EXPECT_EQ(stats().sync_all_streams, 1);
 }
 
-TEST_F(LadderTest, ReportsWhenDeviceStaysFull) {
+TEST_F(ReclaimTest, ReportsWhenDeviceStaysFull) {
   start(compatible());
   Block* kept = allocate(20 * kMiB);
   cache(30 * kMiB);
@@ -57,7 +57,7 @@ TEST_F(LadderTest, ReportsWhenDeviceStaysFull) {
   free(kept);
 }
 
-TEST_F(LadderTest, ReportHasCapacityLimitAndAdvice) {
+TEST_F(ReclaimTest, ReportHasCapacityLimitAndAdvice) {
   AllocatorOptions options = compatible();
   options.memory_fraction = 0.5;
   start(options, 400 * kMiB);
@@ -79,7 +79,7 @@ TEST_F(LadderTest, ReportHasCapacityLimitAndAdvice) {
   free(part);
 }
 
-TEST_F(LadderTest, RunsCallbacksBeforeDeviceCall) {
+TEST_F(ReclaimTest, RunsCallbacksBeforeDeviceCall) {
   start();
   Block* freed_by_callback = allocate(20 * kMiB);
   const DeviceAddress address = freed_by_callback->address;
@@ -95,7 +95,7 @@ TEST_F(LadderTest, RunsCallbacksBeforeDeviceCall) {
   EXPECT_EQ(calls(DeviceCall::kAllocate), 1U);
 }
 
-TEST_F(LadderTest, UselessCallbackCausesNoSearch) {
+TEST_F(ReclaimTest, UselessCallbackCausesNoSearch) {
   start();
   Block* freed_by_callback = allocate(20 * kMiB);
   const DeviceAddress address = freed_by_callback->address;
@@ -107,7 +107,7 @@ TEST_F(LadderTest, UselessCallbackCausesNoSearch) {
   EXPECT_NE(allocate(20 * kMiB)->address, address);
 }
 
-TEST_F(LadderTest, BorrowsFromOverflowPoolsBeforeFlush) {
+TEST_F(ReclaimTest, BorrowsFromOverflowPoolsBeforeFlush) {
   start(compatible());
   const PoolId lender{0, 1};
   must(engine_->create_pool(lender, {.use_on_oom = true}));
@@ -122,7 +122,7 @@ TEST_F(LadderTest, BorrowsFromOverflowPoolsBeforeFlush) {
   EXPECT_EQ(stats().alloc_retries, 0);
 }
 
-TEST_F(LadderTest, ReleasesOversizeBlocksBeforeFlush) {
+TEST_F(ReclaimTest, ReleasesOversizeBlocksBeforeFlush) {
   AllocatorOptions options = compatible();
   options.max_split_bytes = 30 * kMiB;
   start(options);
@@ -141,7 +141,7 @@ TEST_F(LadderTest, ReleasesOversizeBlocksBeforeFlush) {
   EXPECT_EQ(stats().sync_all_streams, 0);
 }
 
-TEST_F(LadderTest, ReleasesOversizeBlocksLargestFirst) {
+TEST_F(ReclaimTest, ReleasesOversizeBlocksLargestFirst) {
   AllocatorOptions options = compatible();
   options.max_split_bytes = 30 * kMiB;
   start(options);
@@ -160,7 +160,7 @@ TEST_F(LadderTest, ReleasesOversizeBlocksLargestFirst) {
   EXPECT_EQ(trace_[2].action, kSegmentAlloc);
 }
 
-TEST_F(LadderTest, KeepsSplitOversizeSegment) {
+TEST_F(ReclaimTest, KeepsSplitOversizeSegment) {
   AllocatorOptions options = compatible();
   options.large_segment_bytes = 128 * kMiB;
   options.max_split_bytes = 64 * kMiB;
@@ -173,7 +173,7 @@ TEST_F(LadderTest, KeepsSplitOversizeSegment) {
   free(kept);
 }
 
-TEST_F(LadderTest, WaitsForPendingFreesBeforeFlush) {
+TEST_F(ReclaimTest, WaitsForPendingFreesBeforeFlush) {
   start({}, 64 * kMiB);
   const StreamId slow = slow_stream();
   Block* block = allocate(40 * kMiB);
@@ -188,7 +188,7 @@ TEST_F(LadderTest, WaitsForPendingFreesBeforeFlush) {
   EXPECT_EQ(stats().alloc_retries, 0);
 }
 
-TEST_F(LadderTest, CompatModeFlushesWithoutSearch) {
+TEST_F(ReclaimTest, CompatModeFlushesWithoutSearch) {
   start(compatible(), 64 * kMiB);
   const StreamId slow = slow_stream();
   Block* block = allocate(40 * kMiB);
@@ -203,7 +203,7 @@ TEST_F(LadderTest, CompatModeFlushesWithoutSearch) {
 
 // --- other failures
 
-TEST_F(LadderTest, DeviceFaultSkipsTheLadder) {
+TEST_F(ReclaimTest, DeviceFaultSkipsReclaiming) {
   start();
   cache(20 * kMiB);
   machine_->inject({.call = DeviceCall::kAllocate});
@@ -213,7 +213,7 @@ TEST_F(LadderTest, DeviceFaultSkipsTheLadder) {
   EXPECT_EQ(stats().alloc_retries, 0);
 }
 
-TEST_F(LadderTest, KeepsSegmentWhenReleaseFails) {
+TEST_F(ReclaimTest, KeepsSegmentWhenReleaseFails) {
   start();
   const DeviceAddress address = cache(20 * kMiB);
   machine_->inject({.call = DeviceCall::kFree});
@@ -224,7 +224,7 @@ TEST_F(LadderTest, KeepsSegmentWhenReleaseFails) {
 
 // --- limits
 
-TEST_F(LadderTest, LimitPreventsDeviceCall) {
+TEST_F(ReclaimTest, LimitPreventsDeviceCall) {
   AllocatorOptions options = compatible();
   options.memory_fraction = 0.5;
   start(options, 100 * kMiB);
@@ -238,7 +238,7 @@ TEST_F(LadderTest, LimitPreventsDeviceCall) {
   free(kept);
 }
 
-TEST_F(LadderTest, LimitFlushesTheCache) {
+TEST_F(ReclaimTest, LimitFlushesTheCache) {
   AllocatorOptions options = compatible();
   options.memory_fraction = 0.5;
   start(options, 100 * kMiB);
@@ -247,7 +247,7 @@ TEST_F(LadderTest, LimitFlushesTheCache) {
   EXPECT_EQ(stats().reserved_bytes.all.current, static_cast<int64_t>(44 * kMiB));
 }
 
-TEST_F(LadderTest, ChangesAndLiftsTheLimit) {
+TEST_F(ReclaimTest, ChangesAndLiftsTheLimit) {
   start({}, 100 * kMiB);
   must(engine_->set_memory_fraction(0.25));
   EXPECT_EQ(engine_->memory_fraction(), 0.25);
@@ -256,7 +256,7 @@ TEST_F(LadderTest, ChangesAndLiftsTheLimit) {
   allocate(40 * kMiB);
 }
 
-TEST_F(LadderTest, RejectsFractionOutOfRange) {
+TEST_F(ReclaimTest, RejectsFractionOutOfRange) {
   start();
   for (double fraction : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()}) {
     EXPECT_EQ(engine_->set_memory_fraction(fraction).kind(), StatusKind::kInvalidArgument);
@@ -264,7 +264,7 @@ TEST_F(LadderTest, RejectsFractionOutOfRange) {
   EXPECT_EQ(engine_->memory_fraction(), 1.0);
 }
 
-TEST_F(LadderTest, RejectionSkipsTheLadder) {
+TEST_F(ReclaimTest, RejectionSkipsReclaiming) {
   AllocatorOptions options;
   options.memory_fraction = 0.5;
   options.reject_before_device_oom = true;
@@ -349,7 +349,7 @@ TEST_F(GarbageCollectionTest, ReleasesNothingWithoutLimit) {
   free(fresh);
 }
 
-TEST_F(LadderTest, ReportsTheFirstDeferredError) {
+TEST_F(ReclaimTest, ReportsTheFirstDeferredError) {
   start();
   cache(20 * kMiB);
   cache(40 * kMiB);

@@ -57,7 +57,7 @@ TEST_F(PinnedPoolsTest, PendingBlockReturnsToItsPool) {
   EXPECT_EQ(allocate_on(kRoutedStream), block);
 }
 
-TEST_F(PinnedPoolsTest, LatestRouteServes) {
+TEST_F(PinnedPoolsTest, LatestRouteDeterminesThePool) {
   begin(kPool);
   PinnedBlock* first = allocate_on(kRoutedStream);
   free(first);

@@ -180,7 +180,7 @@ TEST_F(PinnedStreamsTest, TrimWaitsForConcurrentCollection) {
   EXPECT_EQ(pinned().stats().pending_blocks.current, 0);
 }
 
-class PinnedEndTest : public PinnedTest {
+class PinnedDestructorTest : public PinnedTest {
  protected:
   // Returns a block to which queued work on the stream writes.
   PinnedBlock* block_written_on(StreamId stream) {
@@ -214,19 +214,19 @@ class PinnedEndTest : public PinnedTest {
   bool was_pinned_ = false;
 };
 
-TEST_F(PinnedEndTest, WaitsForStreamsOfLiveBlocks) {
+TEST_F(PinnedDestructorTest, WaitsForStreamsOfLiveBlocks) {
   const StreamId stream = busy_stream();
   block_written_on(stream);
   expect_end_waits_for(stream);
 }
 
-TEST_F(PinnedEndTest, WaitsForStreamsOfPendingBlocks) {
+TEST_F(PinnedDestructorTest, WaitsForStreamsOfPendingBlocks) {
   const StreamId stream = busy_stream();
   free(block_written_on(stream));
   expect_end_waits_for(stream);
 }
 
-TEST_F(PinnedEndTest, WaitsForStreamsWithoutEvents) {
+TEST_F(PinnedDestructorTest, WaitsForStreamsWithoutEvents) {
   const StreamId stream = busy_stream();
   machine_->inject({.call = DeviceCall::kRecordEvent, .count = 2});
   free(block_written_on(stream));

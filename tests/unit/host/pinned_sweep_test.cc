@@ -179,9 +179,9 @@ TEST_P(PinnedSweepTest, SurvivesFailureOfEachCall) {
 
 // The destructor retries each failed call once and cannot report errors. A lost device is excluded,
 // because nothing can be returned to it.
-class PinnedEndSweepTest : public PinnedSweepTest {};
+class PinnedDestructorSweepTest : public PinnedSweepTest {};
 
-TEST_P(PinnedEndSweepTest, DestructorSurvivesFailureOfEachCall) {
+TEST_P(PinnedDestructorSweepTest, DestructorSurvivesFailureOfEachCall) {
   for (uint64_t nth = 1;; ++nth) {
     SCOPED_TRACE(testing::Message() << "call " << nth);
     Run run(GetParam());
@@ -224,7 +224,7 @@ std::vector<SweepCase> all_cases() {
 std::string case_name(const ::testing::TestParamInfo<SweepCase>& each) { return each.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, PinnedSweepTest, ::testing::ValuesIn(all_cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(Kinds, PinnedEndSweepTest, ::testing::ValuesIn(failing_cases()),
+INSTANTIATE_TEST_SUITE_P(Kinds, PinnedDestructorSweepTest, ::testing::ValuesIn(failing_cases()),
                          case_name);
 
 }  // namespace

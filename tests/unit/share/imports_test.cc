@@ -232,7 +232,7 @@ TEST_P(ImportsTest, TrimWaitsForDestroyedStreams) {
   EXPECT_EQ(exporter_.read(block.buffer.address()), 0x07070707U);
 }
 
-TEST_P(ImportsTest, FailingStreamDelaysNoOther) {
+TEST_P(ImportsTest, FailingStreamDoesNotDelayOtherStreams) {
   Imports imports(device());
   const SharedBlock block = share_block(3 * kMiB);
   std::shared_ptr<Import> import = open(imports, block.share.handle());

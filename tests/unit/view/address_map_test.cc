@@ -101,7 +101,7 @@ TEST(AddressMapTest, MakesSegmentsForUnownedAllocations) {
   EXPECT_EQ(segments[1].range.begin.value(), kAt + 100 * kMiB);
 }
 
-TEST(AddressMapTest, ShowsTheSegmentsOfTheMoment) {
+TEST(AddressMapTest, ShowsTheSegmentsAtTheMoment) {
   TraceBuilder trace;
   trace
       .add(TraceAction::kSegmentFree, kAt, 20 * kMiB)  // predates the trace

@@ -23,7 +23,7 @@ class CacheFlushesTest : public ::testing::Test {
   AllocatorOptions recorded_;
 };
 
-TEST_F(CacheFlushesTest, IsExplicitIfMemoryWasLeft) {
+TEST_F(CacheFlushesTest, IsExplicitIfTheDeviceWasNotFull) {
   trace_.add(TraceAction::kSegmentAlloc, 1, kSegment).add(TraceAction::kSegmentAlloc, 2, kSegment);
   trace_.add(TraceAction::kSegmentFree, 1, kSegment).add(TraceAction::kSegmentFree, 2, kSegment);
   trace_.add(TraceAction::kSegmentAlloc, 3, kSegment);

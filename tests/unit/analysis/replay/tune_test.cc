@@ -339,7 +339,7 @@ TEST_F(TuneTest, FindsNoCapacityIfTheCapIsTooSmall) {
   }
 }
 
-TEST(CapacityStep, IsFineForSmallRunsAndAtMost64MiB) {
+TEST(CapacityStep, GrowsWithTheRunUpTo64MiB) {
   EXPECT_EQ(capacity_step_bytes(0), 2 * kMiB);
   EXPECT_EQ(capacity_step_bytes(kGiB), 4 * kMiB);
   EXPECT_EQ(capacity_step_bytes(140 * kGiB), 64 * kMiB);

@@ -144,7 +144,7 @@ TEST(HostAccessDeathTest, AccessBeyondAnAllocationFaults) {
   EXPECT_DEATH(*reinterpret_cast<volatile char*>(at.value() - 1) = 1, "");
 }
 
-TEST(ProtectionTest, RunCountDependsOnProtection) {
+TEST(ProtectionTest, DifferentProtectionSplitsAKernelMapping) {
   Options options = small_options();
   options.max_mappings = 4;
   const std::unique_ptr<Machine> machine = make_machine(options);

@@ -149,7 +149,7 @@ TEST_F(StitcherTest, ReturnsDisplacedExtentsToTheirOrigin) {
   EXPECT_EQ(calls(DeviceCall::kMap) + calls(DeviceCall::kCreate), 0U);
 }
 
-TEST_F(StitcherTest, LeanKeepsDisplacedExtents) {
+TEST_F(StitcherTest, LeanPolicyKeepsDisplacedExtents) {
   AllocatorOptions options;
   options.policy = PagedPolicy::kLean;
   start(options);

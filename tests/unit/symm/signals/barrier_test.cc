@@ -68,7 +68,7 @@ TEST(BarrierConcurrency, WorksForSeventyTwoRanksOnEveryChannel) {
   });
 }
 
-TEST(Barrier, OneRankOnlyChecksArguments) {
+TEST(Barrier, WithOneRankOnlyChecksArguments) {
   const RankPads memory(1);
   const Failure failure;
   EXPECT_TRUE(barrier(memory.pads_of(0), 0, {failure, short_deadline()}).ok());

@@ -63,7 +63,7 @@ TEST_F(FreeRangesTest, StopsWhenTheVisitorReturnsNone) {
   EXPECT_EQ(visited, 3);
 }
 
-TEST_F(FreeRangesTest, NotLargerVisitsFewOfTheFirstList) {
+TEST_F(FreeRangesTest, AfterNotLargerVisitsFewBlocksOfTheFirstList) {
   const auto is_found_behind = [this](int too_small) {
     ranges_ = {};
     PagedBlock* hidden = insert(kMiB + kMiB / 32);

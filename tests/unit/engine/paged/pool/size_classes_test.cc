@@ -25,7 +25,7 @@ TEST(SizeClassesTest, RoundsUpByASixteenthAtMost) {
   }
 }
 
-TEST(SizeClassesTest, KeepsItsLimits) {
+TEST(SizeClassesTest, RoundsCorrectlyAroundItsLimits) {
   EXPECT_EQ(SizeClasses::block_bytes(1), kMinBlockBytes);
   EXPECT_EQ(SizeClasses::block_bytes(16 * kKiB), 16 * kKiB);
   EXPECT_EQ(SizeClasses::block_bytes(16 * kKiB + 1), 17 * kKiB);

@@ -176,7 +176,7 @@ class BudgetedProgramTest : public PagedFixture {
   Random random_{1};
 };
 
-TEST_F(BudgetedProgramTest, SlowStepsHoldLittleMoreThanIsLive) {
+TEST_F(BudgetedProgramTest, SlowStepsReserveLittleMoreThanIsLive) {
   start_with_clock();
   for (int i = 0; i < kSteps; ++i) train_step(30 * kNsPerMs);
   EXPECT_LE(reserved_to_live_ratio(), 1.12);
