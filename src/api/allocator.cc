@@ -84,14 +84,14 @@ Buffer Allocator::allocate(size_t bytes, StreamId stream) {
 
 // Allocations by address.
 
-Status not_an_allocation(DeviceAddress address) {
+Status not_an_allocation_error(DeviceAddress address) {
   return Status::invalid_argument(
       text(address, " is not an allocation of this allocator, or was freed"));
 }
 
 Block* block_at(Engine& engine, DeviceAddress address) {
   Block* block = engine.addresses().find(address);
-  if (block == nullptr || !block->is_allocated()) unwrap(not_an_allocation(address));
+  if (block == nullptr || !block->is_allocated()) unwrap(not_an_allocation_error(address));
   return block;
 }
 
@@ -107,7 +107,7 @@ void Allocator::free_raw(DeviceAddress address) {
   if (address.is_null()) return;
   Engine& engine = *impl_->engine;
   Block* block = engine.addresses().find(address);
-  if (block == nullptr) unwrap(not_an_allocation(address));
+  if (block == nullptr) unwrap(not_an_allocation_error(address));
   unwrap(engine.free(block, capture_free_stack(engine, __builtin_return_address(0))));
 }
 

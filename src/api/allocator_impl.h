@@ -45,6 +45,6 @@ struct AllocatorAccess {
 Block* block_at(Engine& engine, DeviceAddress address);
 
 // Returns the error for an address that is not allocated.
-Status not_an_allocation(DeviceAddress address);
+Status not_an_allocation_error(DeviceAddress address);
 
 }  // namespace ashlar

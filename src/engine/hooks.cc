@@ -91,7 +91,7 @@ void Hooks::notify_oom(const OomNotice& notice, bool is_rejection) {
   for (const OomObserver& observer : observers) observer(notice);
 }
 
-bool Hooks::has_callbacks() const {
+bool Hooks::has_free_memory_callbacks() const {
   MutexLock lock(mutex_);
   return !callbacks_.empty();
 }

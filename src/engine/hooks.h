@@ -55,7 +55,7 @@ class Hooks {
   void discard_queued();
   // Whether there are free-memory callbacks. If not, the engine need not release its lock to run
   // them.
-  bool has_callbacks() const;
+  bool has_free_memory_callbacks() const;
 
   // The functions below call user code. REQUIRES: the caller holds no lock.
 

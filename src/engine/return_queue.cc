@@ -40,7 +40,7 @@ void ReturnQueue::flush(Device& device) {
   flushed_.notify_all();
 }
 
-bool ReturnQueue::is_flushed_elsewhere() const {
+bool ReturnQueue::is_flushed_by_another_thread() const {
   MutexLock lock(mutex_);
   return must_wait();
 }
@@ -51,7 +51,7 @@ bool ReturnQueue::must_wait() const {
          std::find(flushers_.begin(), flushers_.end(), self) == flushers_.end();
 }
 
-void ReturnQueue::wait_for_others() {
+void ReturnQueue::wait_for_other_threads() {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   MutexLock lock(mutex_);
   while (must_wait() && lock.wait_until(flushed_, end)) {

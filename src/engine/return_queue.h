@@ -30,9 +30,9 @@ class ReturnQueue {
   void flush(Device& device);
   // Waits until other threads have flushed. The wait is limited to one second, because a source may
   // be blocked on a lock that the caller holds. Returns immediately on a thread that is flushing.
-  void wait_for_others();
-  // Whether `wait_for_others` would wait.
-  bool is_flushed_elsewhere() const;
+  void wait_for_other_threads();
+  // Whether `wait_for_other_threads` would wait.
+  bool is_flushed_by_another_thread() const;
 
  private:
   struct Entry {

@@ -76,12 +76,12 @@ std::vector<ShownAllocation> find_shown(const Document& document,
   for_each_shown(
       document, moments, [&](uint32_t rank) { return bytes[rank] >= min_bytes; },
       [&](const ShownAllocation& each) { shown.push_back(each); });
-  if (shown.size() <= kMaxTileRows) return shown;
+  if (shown.size() <= kMaxTileAllocations) return shown;
   const auto is_greater = [&](const ShownAllocation& a, const ShownAllocation& b) {
     return std::pair(bytes[a.rank], b.rank) > std::pair(bytes[b.rank], a.rank);
   };
-  std::nth_element(shown.begin(), shown.begin() + kMaxTileRows, shown.end(), is_greater);
-  shown.resize(kMaxTileRows);
+  std::nth_element(shown.begin(), shown.begin() + kMaxTileAllocations, shown.end(), is_greater);
+  shown.resize(kMaxTileAllocations);
   std::sort(shown.begin(), shown.end(),
             [](const ShownAllocation& a, const ShownAllocation& b) { return a.rank < b.rank; });
   return shown;

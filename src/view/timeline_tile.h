@@ -18,7 +18,7 @@ inline constexpr uint32_t kTileColumns = 512;
 // four.
 inline constexpr uint32_t kMaxDetail = 4;
 // Maximum number of allocations in a tile. Beyond it, only the largest are included.
-inline constexpr size_t kMaxTileRows = 40'000;
+inline constexpr size_t kMaxTileAllocations = 40'000;
 
 struct TileId {
   uint32_t level = 0;

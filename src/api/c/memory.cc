@@ -54,7 +54,7 @@ ashlar_status ashlar_free(ashlar_allocator* allocator, void* memory) noexcept {
   Engine& engine = allocator->engine;
   try {
     Block* block = engine.addresses().find(DeviceAddress::of(memory));
-    if (block == nullptr) return fail(not_an_allocation(DeviceAddress::of(memory)));
+    if (block == nullptr) return fail(not_an_allocation_error(DeviceAddress::of(memory)));
     return code_of(engine.free(block, capture_free_stack(engine, __builtin_return_address(0))));
   } catch (...) {
     return fail_with_current_exception();

@@ -47,18 +47,18 @@ ClassicBlock* BlockHeap::allocate(ClassicBlock* block, const AllocParams& params
     ClassicBlock* rest = block;
     block = split_front(block, params.block_bytes);
     if (is_plain && was_split) {
-      stats.count_inactive_split(is_small, 0, -static_cast<int64_t>(block->bytes));
+      stats.record_inactive_split(is_small, 0, -static_cast<int64_t>(block->bytes));
     } else if (is_plain) {
-      stats.count_inactive_split(is_small, 1, static_cast<int64_t>(rest->bytes));
+      stats.record_inactive_split(is_small, 1, static_cast<int64_t>(rest->bytes));
     }
   } else if (is_plain && was_split) {
-    stats.count_inactive_split(is_small, -1, -static_cast<int64_t>(block->bytes));
+    stats.record_inactive_split(is_small, -1, -static_cast<int64_t>(block->bytes));
   }
   block->state = BlockState::kAllocated;
   block->requested_bytes = params.request.bytes;
   block->stack = params.request.stack;
   deps_.tracer.record(TraceAction::kAlloc, *block, params.request.bytes);
-  stats.count_allocated(*block);
+  stats.record_allocated(*block);
   return block;
 }
 
@@ -81,13 +81,13 @@ ClassicBlock* BlockHeap::split_front(ClassicBlock* rest, size_t bytes) {
 
 void BlockHeap::request_free(ClassicBlock* block) {
   block->state = BlockState::kPending;
-  deps_.stats.count_free_requested(*block);
+  deps_.stats.record_free_requested(*block);
   deps_.tracer.record(TraceAction::kFreeRequested, *block, block->requested_bytes);
 }
 
 void BlockHeap::complete_free(ClassicBlock* block) {
   deps_.tracer.record(TraceAction::kFreeCompleted, *block, block->requested_bytes);
-  deps_.stats.count_free_completed(*block);
+  deps_.stats.record_free_completed(*block);
   block->requested_bytes = 0;
   block->stack = {};
   block->state = BlockState::kFree;
@@ -107,7 +107,7 @@ void BlockHeap::complete_free(ClassicBlock* block) {
     ++split_count;
     split_bytes += static_cast<int64_t>(block->bytes);
   }
-  deps_.stats.count_inactive_split(block->pool->is_small(), split_count, split_bytes);
+  deps_.stats.record_inactive_split(block->pool->is_small(), split_count, split_bytes);
 }
 
 size_t BlockHeap::merge(ClassicBlock* into, ClassicBlock* neighbour) {

@@ -161,7 +161,7 @@ Result<ClassicBlock*> ClassicEngine::grow_plain(const AllocParams& params) {
   if (!address.ok()) return address.status();
   ClassicBlock* block = heap_.create(params, {*address, params.segment_bytes});
   block->segment_stack = params.request.stack;
-  stats_.count_reserved(*block, block->bytes);
+  stats_.record_reserved(*block, block->bytes);
   tracer_.record(TraceAction::kSegmentAlloc, *block, block->bytes);
   return block;
 }
@@ -192,7 +192,7 @@ Result<DeviceAddress> ClassicEngine::allocate_segment(const AllocParams& params)
 }
 
 bool ClassicEngine::run_free_memory_callbacks() {
-  if (!hooks_.has_callbacks()) return false;
+  if (!hooks_.has_free_memory_callbacks()) return false;
   Unlock unlocked(*this);
   return hooks_.run_free_memory_callbacks();
 }

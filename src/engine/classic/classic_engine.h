@@ -144,7 +144,7 @@ class ClassicEngine : public Engine {
   void release_leftovers() ASHLAR_REQUIRES(mutex_);
   // Returns queued segments to their sources, without the lock.
   void flush_returns() ASHLAR_REQUIRES(mutex_);
-  void wait_for_returns() ASHLAR_REQUIRES(mutex_);
+  void wait_for_segment_returns() ASHLAR_REQUIRES(mutex_);
   Status trim_caching_source() ASHLAR_REQUIRES(mutex_);
   // Notifies observers, and returns the error with the full report. Also counts and traces the
   // failure, except that of a rejected request (AllocParams::rejected), which `grow` has counted.

@@ -117,7 +117,7 @@ Status ExpandableSegments::map_front(ClassicBlock* block, size_t bytes) {
   heap.merge(block, block->previous);
   heap.merge(block, block->next);
   pool.insert(block);
-  deps_.stats.count_reserved(*block, *mapped);
+  deps_.stats.record_reserved(*block, *mapped);
   ClassicBlock part = *block;
   part.address = mapped_from;
   deps_.tracer.record(TraceAction::kSegmentMap, part, *mapped);
@@ -147,7 +147,7 @@ Status ExpandableSegments::unmap(ClassicBlock* block, AddressRange granules,
   heap.merge(block, block->previous);
   heap.merge(block, block->next);
   pool.insert_unmapped(block);
-  deps_.stats.count_released(*block, granules.bytes);
+  deps_.stats.record_released(*block, granules.bytes);
   ClassicBlock part = *block;
   part.address = begin;
   deps_.tracer.record(TraceAction::kSegmentUnmap, part, granules.bytes);

@@ -116,7 +116,7 @@ Status ClassicEngine::release_cached(PoolId pool) {
   }
   pools_.erase_empty(pool, returns_);
   flush_returns();
-  wait_for_returns();
+  wait_for_segment_returns();
   return pool.is_default() ? trim_caching_source() : Status();
 }
 
@@ -136,10 +136,10 @@ void ClassicEngine::flush_returns() {
 
 // Waits, for at most one second, until other threads have returned segments to their sources,
 // because until then the memory of these segments is not available to the device.
-void ClassicEngine::wait_for_returns() {
-  if (!returns_.is_flushed_elsewhere()) return;
+void ClassicEngine::wait_for_segment_returns() {
+  if (!returns_.is_flushed_by_another_thread()) return;
   Unlock unlocked(*this);
-  returns_.wait_for_others();
+  returns_.wait_for_other_threads();
 }
 
 Status ClassicEngine::trim_caching_source() {

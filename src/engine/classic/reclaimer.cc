@@ -30,7 +30,7 @@ bool Reclaimer::release_segment(ClassicBlock* block, TrimWait wait) {
   pool.erase(block);
   deps_.tracer.record(TraceAction::kSegmentFree, *block, block->bytes);
   if (owner != nullptr) --owner->segment_count;
-  deps_.stats.count_released(*block, block->bytes);
+  deps_.stats.record_released(*block, block->bytes);
   deps_.heap.destroy(block);
   return true;
 }

@@ -13,7 +13,7 @@ StatsRecorder::StatsRecorder(const SizePolicy& sizes, const AllocatorOptions& op
       options.max_split_bytes ? static_cast<int64_t>(*options.max_split_bytes) : -1;
 }
 
-void StatsRecorder::count_allocated(const ClassicBlock& block) {
+void StatsRecorder::record_allocated(const ClassicBlock& block) {
   const bool is_small = block.pool->is_small();
   const auto bytes = static_cast<int64_t>(block.bytes);
   const auto requested_bytes = static_cast<int64_t>(block.requested_bytes);
@@ -31,7 +31,7 @@ void StatsRecorder::count_allocated(const ClassicBlock& block) {
   }
 }
 
-void StatsRecorder::count_free_requested(const ClassicBlock& block) {
+void StatsRecorder::record_free_requested(const ClassicBlock& block) {
   const bool is_small = block.pool->is_small();
   const auto bytes = static_cast<int64_t>(block.bytes);
   stats_.allocation.decrease(is_small, 1);
@@ -43,7 +43,7 @@ void StatsRecorder::count_free_requested(const ClassicBlock& block) {
   }
 }
 
-void StatsRecorder::count_free_completed(const ClassicBlock& block) {
+void StatsRecorder::record_free_completed(const ClassicBlock& block) {
   const bool is_small = block.pool->is_small();
   const auto bytes = static_cast<int64_t>(block.bytes);
   const auto requested_bytes = static_cast<int64_t>(block.requested_bytes);
@@ -56,7 +56,7 @@ void StatsRecorder::count_free_completed(const ClassicBlock& block) {
   }
 }
 
-void StatsRecorder::count_reserved(const ClassicBlock& block, size_t bytes) {
+void StatsRecorder::record_reserved(const ClassicBlock& block, size_t bytes) {
   const bool is_small = block.pool->is_small();
   ++stats_.device_allocs;
   for (StatTriple* reserved : {&stats_.reserved_bytes, &block.pool->usage().reserved_bytes,
@@ -68,7 +68,7 @@ void StatsRecorder::count_reserved(const ClassicBlock& block, size_t bytes) {
   if (bytes >= sizes_.max_split_bytes()) stats_.oversize_segments.increase(1);
 }
 
-void StatsRecorder::count_released(const ClassicBlock& block, size_t bytes) {
+void StatsRecorder::record_released(const ClassicBlock& block, size_t bytes) {
   const bool is_small = block.pool->is_small();
   ++stats_.device_frees;
   for (StatTriple* reserved : {&stats_.reserved_bytes, &block.pool->usage().reserved_bytes,
@@ -80,8 +80,8 @@ void StatsRecorder::count_released(const ClassicBlock& block, size_t bytes) {
   if (bytes >= sizes_.max_split_bytes()) stats_.oversize_segments.decrease(1);
 }
 
-void StatsRecorder::count_inactive_split(bool is_small, int64_t count_change,
-                                         int64_t bytes_change) {
+void StatsRecorder::record_inactive_split(bool is_small, int64_t count_change,
+                                          int64_t bytes_change) {
   const auto change = [&](StatTriple& stat, int64_t by) {
     if (by > 0) stat.increase(is_small, by);
     if (by < 0) stat.decrease(is_small, -by);

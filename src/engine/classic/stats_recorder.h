@@ -31,16 +31,16 @@ class StatsRecorder {
   UsageStats& stream_usage(StreamId stream) { return stats_.streams[stream]; }
   void erase_pool(PoolId pool) { stats_.pools.erase(pool); }
 
-  void count_allocated(const ClassicBlock& block);
-  void count_free_requested(const ClassicBlock& block);
-  void count_free_completed(const ClassicBlock& block);
+  void record_allocated(const ClassicBlock& block);
+  void record_free_requested(const ClassicBlock& block);
+  void record_free_completed(const ClassicBlock& block);
   // Counts `bytes` of a plain or expandable segment that were obtained from the device.
-  void count_reserved(const ClassicBlock& block, size_t bytes);
+  void record_reserved(const ClassicBlock& block, size_t bytes);
   // Counts `bytes` of a plain or expandable segment that were returned to the device.
-  void count_released(const ClassicBlock& block, size_t bytes);
+  void record_released(const ClassicBlock& block, size_t bytes);
   // Adds the changes, which may be negative, to the number and the bytes of free blocks in plain
   // segments that are split.
-  void count_inactive_split(bool is_small, int64_t count_change, int64_t bytes_change);
+  void record_inactive_split(bool is_small, int64_t count_change, int64_t bytes_change);
 
  private:
   const SizePolicy& sizes_;

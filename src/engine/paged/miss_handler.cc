@@ -92,7 +92,7 @@ Block* MissHandler::take_cached(const SlowRequest& request, double max_waste) {
 }
 
 bool MissHandler::call_free_memory_callbacks() {
-  if (!deps_.tracer.hooks().has_callbacks()) return false;
+  if (!deps_.tracer.hooks().has_free_memory_callbacks()) return false;
   EngineUnlock unlocked(deps_.mutex);
   return deps_.tracer.hooks().run_free_memory_callbacks();
 }

@@ -97,9 +97,9 @@ void SegmentStore::return_to_sources() {
 }
 
 void SegmentStore::wait_for_sources() {
-  if (!return_queue_.is_flushed_elsewhere()) return;
+  if (!return_queue_.is_flushed_by_another_thread()) return;
   EngineUnlock unlocked(mutex_);
-  return_queue_.wait_for_others();
+  return_queue_.wait_for_other_threads();
 }
 
 void SegmentStore::destroy(const View& view) {

@@ -31,7 +31,7 @@ class ClassicComponentsTest : public ::testing::Test {
   ClassicBlock* allocate_from_new_segment(size_t bytes) {
     const AllocParams request = params(bytes);
     ClassicBlock* segment = heap_.create(request, {kBase, request.segment_bytes});
-    stats_.count_reserved(*segment, segment->bytes);
+    stats_.record_reserved(*segment, segment->bytes);
     return heap_.allocate(segment, request);
   }
   void expect_valid() const {

@@ -190,11 +190,11 @@ TEST_F(HooksTest, RejectionsHaveTheirOwnObservers) {
 }
 
 TEST_F(HooksTest, RunsAllFreeMemoryCallbacks) {
-  EXPECT_FALSE(hooks_.has_callbacks());
+  EXPECT_FALSE(hooks_.has_free_memory_callbacks());
   EXPECT_FALSE(hooks_.run_free_memory_callbacks());
   int asked = 0;
   hooks_.add_free_memory_callback([&] { return ++asked == 0; });
-  EXPECT_TRUE(hooks_.has_callbacks());
+  EXPECT_TRUE(hooks_.has_free_memory_callbacks());
   EXPECT_FALSE(hooks_.run_free_memory_callbacks());
   hooks_.add_free_memory_callback([&] { return ++asked != 0; });
   hooks_.add_free_memory_callback([&] { return ++asked == 0; });

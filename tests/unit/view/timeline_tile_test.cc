@@ -187,7 +187,7 @@ TEST(TileTest, ShowsOnlyTheLargestGroups) {
 }
 
 TEST(TileTest, LimitsTheNumberOfAllocations) {
-  const auto count = static_cast<uint32_t>(kMaxTileRows) + 10'000;
+  const auto count = static_cast<uint32_t>(kMaxTileAllocations) + 10'000;
   Snapshot snapshot;
   snapshot.device_traces.resize(1);
   for (uint32_t i = 1; i <= count; ++i) {
@@ -199,7 +199,7 @@ TEST(TileTest, LimitsTheNumberOfAllocations) {
   const Document document = document_of(std::move(snapshot));
   const ColumnsReader tile(tile_by_allocation(document, {}, kMaxDetail));
   const auto ids = tile.column<uint32_t>("id");
-  EXPECT_EQ(ids.size(), kMaxTileRows);
+  EXPECT_EQ(ids.size(), kMaxTileAllocations);
   EXPECT_EQ(ids.front(), 10'000U) << "the smallest, which came first, are not shown";
   const auto small = tile.column<double>("small");
   EXPECT_EQ(small.back(), 10'000.0 * 1'000'000 + 10'000.0 * 10'001 / 2);
