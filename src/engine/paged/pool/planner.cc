@@ -58,6 +58,8 @@ class Planner::BestPlace {
   const Plan& plan() const { return plan_; }
   // Whether the place costs no more bytes than the request uses.
   bool is_good() const { return cost_ <= static_cast<int64_t>(wanted_bytes_); }
+  // Whether the place has exactly the wanted size and strands nothing.
+  bool is_perfect() const { return is_perfect_; }
 
   // Whether a range with `idle_bytes`, and at most `beside_bytes` of free memory next to them,
   // could be cheaper.
@@ -79,6 +81,7 @@ class Planner::BestPlace {
     const int64_t cost = ends.least() + rest / 2 + static_cast<int64_t>(kBorrowCost * borrowed);
     if (cost >= cost_) return;
     cost_ = cost;
+    is_perfect_ = rest == 0 && cost <= 0;
     plan_.view = &view;
     plan_.from = range.first;
     plan_.offset = ends.is_best_at_begin() ? range.begin : range.end - wanted_bytes_;
@@ -89,6 +92,7 @@ class Planner::BestPlace {
   const size_t wanted_bytes_;
   Plan plan_{};
   int64_t cost_ = INT64_MAX;
+  bool is_perfect_ = false;
 };
 
 Plan Planner::plan(const PlanRequest& request, const std::set<const Arena*>& lenders) {
@@ -112,9 +116,11 @@ Plan Planner::plan_new_memory(const PlanRequest& request, size_t new_bytes) cons
 // mostly map the same idle memory at other addresses, so the search may end early.
 Plan Planner::plan_in_place(const PlanRequest& request) {
   BestPlace best(request.bytes);
+  const bool is_scarce = !searches_all_views_ && request.pool.budget.is_planning_scarce();
   const int64_t enough = searches_all_views_ ? INT64_MAX : visit_count_ + kEnoughVisits;
   for (const auto& view : request.pool.views) {
     if (visit_count_ >= enough && best.is_good()) break;
+    if (is_scarce && best.is_perfect()) break;
     ++visit_count_;
     if (view->is_plain || view->is_small != request.is_small) continue;
     if (view->mapped_bytes < request.bytes) continue;

@@ -49,6 +49,13 @@ TEST(StitchBudgetTest, UrgentPlanningAccruesTwiceAsMuch) {
       << "all accounts are charged";
 }
 
+TEST(StitchBudgetTest, AccruesTwiceAsFastDuringStartup) {
+  StitchBudget budget;
+  (void)budget.can_spend(kNormal, kNoSaving, 0);
+  const auto visits = static_cast<double>(visits_between(budget, kNormal, 0, 3000 * kNsPerMs));
+  EXPECT_NEAR(visits, (5 + 3000 * 0.015) * kVisitsPerMs, 2000);
+}
+
 TEST(StitchBudgetTest, KeepsUnspentPlanningUpToItsBound) {
   StitchBudget budget;
   const int64_t hour = 3'600'000 * kNsPerMs;
@@ -93,6 +100,25 @@ TEST(StitchBudgetTest, ExemptsLargeRequestsFromTheBurstLimit) {
   EXPECT_FALSE(budget.can_spend(kUrgent, 1.0 / 40, now_ns)) << "must be charged nevertheless";
 }
 
+TEST(StitchBudgetTest, GrantsPlanningCreditForLargeSavings) {
+  StitchBudget budget = spent_budget();
+  budget.spend_visits(16 * kVisitsPerMs);
+  EXPECT_FALSE(budget.can_spend(kNormal, 0.1, kLaterNs + 200 * kNsPerMs));
+  EXPECT_TRUE(budget.can_spend(kNormal, 0.2, kLaterNs + 200 * kNsPerMs));
+}
+
+TEST(StitchBudgetTest, PlanningIsScarceBelowHalfOfTheHighestBalance) {
+  StitchBudget budget;
+  EXPECT_FALSE(budget.is_planning_scarce());
+  (void)budget.can_spend(kNormal, kNoSaving, 0);
+  (void)budget.can_spend(kNormal, kNoSaving, kLaterNs);
+  EXPECT_FALSE(budget.is_planning_scarce());
+  budget.spend_visits(48 * kVisitsPerMs);
+  EXPECT_FALSE(budget.is_planning_scarce());
+  budget.spend_visits(8 * kVisitsPerMs);
+  EXPECT_TRUE(budget.is_planning_scarce());
+}
+
 TEST(StitchBudgetTest, DriverAccruesOnePercentOfTime) {
   StitchBudget budget;
   EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, 0));
@@ -100,9 +126,9 @@ TEST(StitchBudgetTest, DriverAccruesOnePercentOfTime) {
   EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, 0));
   budget.spend_driver_us(2'000);
   EXPECT_FALSE(budget.can_spend(kNormal, kNoSaving, 0));
-  EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, 101 * kNsPerMs));
+  EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, 51 * kNsPerMs)) << "twice as fast at startup";
   EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, kLaterNs));
-  budget.spend_driver_us(5'000 - 6'000 + 200'000 + 2'000);  // the whole balance and 2 ms
+  budget.spend_driver_us(5'000 - 6'000 + 60'000 + 170'000 + 2'000);  // the whole balance and 2 ms
   EXPECT_FALSE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 150 * kNsPerMs));
   EXPECT_TRUE(budget.can_spend(kUrgent, kNoSaving, kLaterNs + 150 * kNsPerMs));
   EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 210 * kNsPerMs));
