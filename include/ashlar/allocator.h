@@ -65,8 +65,8 @@ class ASHLAR_EXPORT Allocator {
   // Like Buffer::record_stream, for a stream of another device.
   void record_stream(DeviceAddress address, Device& device, StreamId stream);
 
-  // Returns cached memory to the device, except that of retained pools. Waits for pending frees;
-  // during a capture, does not wait and may keep memory.
+  // Returns cached memory to the device, except memory of retained pools. Waits for pending frees,
+  // except during a capture: it then keeps memory for which it would have to wait.
   void trim();
   // Releases whole extents or segments to the device until at most `reserved_bytes` are reserved or
   // nothing more can be released. Returns the number of bytes released. Starts with the memory that
@@ -89,8 +89,9 @@ class ASHLAR_EXPORT Allocator {
   void set_stream_class(StreamId stream, std::string name);
   std::string stream_class(StreamId stream) const;
   // Sets the reserve of expandable segments of a stream class, as a fraction of the device's
-  // capacity. Applies only if the options set a size neither for the class nor for all streams; the
-  // paged engine ignores it. Throws InvalidArgument unless the fraction is positive.
+  // capacity. The fraction applies only if the options set a size neither for the class nor for all
+  // streams. The paged engine ignores the fraction. Throws InvalidArgument unless the fraction is
+  // positive.
   void set_default_class_fraction(const std::string& name, double capacity_fraction);
 
   AllocatorStats stats() const;

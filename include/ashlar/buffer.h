@@ -17,8 +17,9 @@ class Engine;
 
 // Owns one block of an allocator and frees it on destruction, without a lookup. Not thread safe.
 //
-// A buffer should not outlive its allocator, whose destructor returns all memory to the device. If
-// a buffer does, freeing it does nothing, and record_stream throws InvalidArgument.
+// A buffer should not outlive its allocator, whose destructor returns all memory to the device.
+// Once the allocator is destroyed, freeing the buffer does nothing, and record_stream throws
+// InvalidArgument.
 class ASHLAR_EXPORT Buffer {
  public:
   Buffer() = default;
@@ -33,17 +34,17 @@ class ASHLAR_EXPORT Buffer {
   explicit operator bool() const { return !address_.is_null(); }
 
   // Declares that work queued on `stream` uses the buffer: after the free, the memory is not reused
-  // before that work is done. Not needed for the stream of the allocation. Throws InvalidArgument
-  // if the buffer is empty.
+  // before that work is done. The call is not needed for the stream of the allocation. Throws
+  // InvalidArgument if the buffer is empty.
   void record_stream(StreamId stream);
   // Like the function above, for a stream of another device.
   void record_stream(Device& device, StreamId stream);
 
   // Frees the memory. If the free fails with a device error, the allocator's next allocate or trim
-  // reports it. If several frees fail, it reports the first error.
+  // throws that error. If several frees failed, only the first error is thrown.
   void reset() noexcept;
-  // Releases ownership without freeing. For buffers whose address is in RestoredPool::freed,
-  // because their blocks are no longer allocated.
+  // Releases ownership without freeing. Call this function for buffers whose address is in
+  // RestoredPool::freed, because their blocks are no longer allocated.
   void release() noexcept {
     engine_ = nullptr;
     liveness_ = nullptr;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: none. The state of a pool at one moment: a plain value that holds no memory. For graphs
-// that share a pool: restoring the state after one graph's capture lets the next graph be captured
-// as if the first one had just run.
+// Errors: none. The state of a pool at one moment: a plain value that holds no memory. Checkpoints
+// let several graphs share a pool: restoring the state after one graph's capture lets the next
+// graph be captured as if the first graph had just run.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct BlockRecord {
   State state = State::kFree;
 };
 
-// The blocks of one segment. They tile it in address order.
+// The blocks of one segment. In address order, they cover the segment without gaps.
 struct SegmentRecord {
   bool is_small = false;
   std::vector<BlockRecord> blocks{};

@@ -16,8 +16,8 @@ class Deadline {
 
   static Deadline never() { return Deadline(Clock::time_point::max()); }
   // A duration of more than a century counts as never: the clock's 64-bit nanoseconds cannot
-  // represent more than 292 years. Compares before converting to nanoseconds, because the
-  // conversion might overflow.
+  // represent more than 292 years. The comparison precedes the conversion to nanoseconds, because
+  // the conversion might overflow.
   template <typename Rep, typename Period>
   static Deadline after(std::chrono::duration<Rep, Period> duration) {
     const std::chrono::hours century(24 * 36525);
@@ -25,7 +25,7 @@ class Deadline {
     if (duration < -century) return Deadline(Clock::now());
     return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(duration));
   }
-  // Like after, except that a timeout of 0 (symm::kNoTimeout) means never.
+  // Like `after`, except that a timeout of 0 (symm::kNoTimeout) means never.
   static Deadline of_timeout(std::chrono::milliseconds timeout) {
     return timeout.count() == 0 ? never() : after(timeout);
   }
@@ -38,7 +38,7 @@ class Deadline {
     return std::max<std::chrono::nanoseconds>(at_ - Clock::now(), std::chrono::nanoseconds(0));
   }
   // Returns the remaining time as a timeout for poll(2), rounded up so that only a passed deadline
-  // yields 0. -1 if the deadline is never.
+  // yields 0. Returns -1 if the deadline never passes.
   int poll_timeout_ms() const {
     if (is_never()) return -1;
     const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(left()).count();

@@ -15,12 +15,14 @@
 //    kOutOfMemory      Not enough memory or addresses. The device remains usable. No other failure
 //                      uses this kind.
 //    kUnsupported      The device lacks this capability; see DeviceProperties.
-//    kDeviceFault      A driver or system call failed for another reason; code() is its error code.
+//    kDeviceFault      A driver or system call failed for another reason; see Status::code.
 //    kDeviceLost       The device failed permanently, after an illegal access for example. This and
-//                      all later calls return kDeviceLost. Queued work is dropped; waits return.
+//                      all later calls return kDeviceLost. Queued work is dropped, and waits for
+//                      it return.
 //  Order          Arguments are checked before anything else.
-//  Sizes          are in bytes and never 0. Where a size must be a multiple of a granularity, the
-//                 caller rounds; the device does not. A size that is too large is kOutOfMemory.
+//  Sizes          Sizes are in bytes and must not be 0. Where a size must be a multiple of a
+//                 granularity, the caller rounds; the device does not. A size that is too large
+//                 is reported as kOutOfMemory.
 //  Threads        Any function may be called from any thread. There is no "current device". The
 //                 caller must not release an object (free, release, destroy, unmap) while another
 //                 thread passes it to a call.
@@ -28,12 +30,13 @@
 //                 wait, as real drivers do; unmap, release and set_access do not.
 //  Streams        Work in one stream runs in order. Only events order work across streams. The
 //                 default stream has no special semantics. A stream id is the driver's handle, so
-//                 that programs can pass streams they created themselves; see `checks_stream_ids`.
-//  Addresses      are unique in the process across the devices of a back end. Only the device that
-//                 made a reservation may change it and the mappings in it. The host must not
-//                 dereference device addresses.
-//  Async errors   Failed device work is reported by the next call that waits for it or queries it,
-//                 and makes the device lost.
+//                 that programs can pass streams they created with the driver; see
+//                 DeviceProperties::checks_stream_ids.
+//  Addresses      Addresses are unique in the process across the devices of a back end. Only the
+//                 device that made a reservation may change it and the mappings in it. The host
+//                 must not dereference device addresses.
+//  Async errors   When queued work fails, the device is lost. The next call that waits for or
+//                 queries the work reports the error.
 #pragma once
 
 #include <array>
@@ -61,12 +64,12 @@ struct DeviceProperties {
 
   size_t allocation_alignment_bytes = 0;  // addresses from allocate are multiples of this
   bool has_virtual_memory = false;        // supports reserve, create, map, set_access, ...
-  size_t granularity_bytes = 0;           // extents and reservations are multiples of this
+  size_t granularity_bytes = 0;           // sizes of extents and reservations are multiples of this
   bool can_alias = false;                 // one extent may be mapped at several addresses
   // How `can_alias` was determined: "works: ...", "refused: ..." with the driver's error,
   // "incoherent: ..." if stores through one mapping were lost, or "not probed: ...".
   std::string alias_probe;
-  size_t max_mappings = 0;  // simultaneous mappings; 0: no known limit
+  size_t max_mappings = 0;  // limit on simultaneous mappings; 0: no known limit
 
   bool can_export_fd = false;            // supports export_fd and import_fd
   bool can_export_fabric = false;        // supports export_fabric and import_fabric
@@ -92,7 +95,7 @@ struct ProcessMemoryUsage {
 
 enum class MemoryKind { kUnknown, kDevice, kHost };
 
-// The memory at an address. For kUnknown the other fields are meaningless.
+// The memory at an address. If `kind` is kUnknown, the other fields are meaningless.
 struct AddressDescription {
   MemoryKind kind = MemoryKind::kUnknown;
   DeviceIndex device;  // the owner; for host memory, the device that pinned it
@@ -112,11 +115,12 @@ struct CreateOptions {
   bool can_export_fabric = false;  // allows Device::export_fabric
 };
 
-// Identifies an extent to all machines of the fabric. Opaque; may be copied and sent.
+// Identifies an extent to all machines of the fabric. The bytes are opaque and may be copied and
+// sent to other processes.
 using FabricHandle = std::array<uint8_t, 64>;
 
-// Identifies an allocation of Device::allocate to other processes on this machine. Opaque; may be
-// copied and sent.
+// Identifies an allocation of Device::allocate to other processes on this machine. The bytes are
+// opaque and may be copied and sent to these processes.
 using AllocationHandle = std::array<uint8_t, 64>;
 
 struct StreamOptions {
@@ -124,7 +128,7 @@ struct StreamOptions {
 };
 
 struct EventOptions {
-  bool timing = false;  // allows elapsed_ms
+  bool timing = false;  // allows Device::elapsed_ms
 };
 
 // Statistics of the driver's stream-ordered pool.
@@ -135,12 +139,13 @@ struct DriverPoolStats {
   size_t used_peak_bytes = 0;
 };
 
-// Which threads' blocking calls invalidate a capture. See the section "capture" of Device.
+// Selects the threads whose blocking calls invalidate a capture. See the section "capture" of
+// Device.
 enum class CaptureMode { kGlobal, kThreadLocal, kRelaxed };
 
 enum class CaptureStatus { kNone, kActive, kInvalidated };
 
-// The capture that a stream takes part in. For kNone the other fields are empty.
+// The capture that a stream takes part in. If `status` is kNone, the other fields are empty.
 struct CaptureState {
   CaptureStatus status = CaptureStatus::kNone;
   CaptureId capture;
@@ -156,7 +161,7 @@ class ASHLAR_EXPORT Device {
 
   virtual const DeviceProperties& properties() const = 0;
   virtual Result<DeviceMemoryStats> memory_stats() = 0;
-  // Processes that use the device. kUnsupported: the driver does not provide the list.
+  // Returns the processes that use the device. kUnsupported: the driver does not list them.
   virtual Result<std::vector<ProcessMemoryUsage>> processes() = 0;
 
   // Returns the status of this thread's last failed call on this device; ok if no call failed since
@@ -171,8 +176,8 @@ class ASHLAR_EXPORT Device {
   virtual Result<DeviceAddress> allocate(size_t bytes) = 0;
   // REQUIRES: `address` came from allocate and has not been freed.
   virtual Status free(DeviceAddress address) = 0;
-  // Returns what is at an address. Accepts any address, including addresses inside an allocation
-  // and host pointers.
+  // Describes the memory at an address. Any address is valid, including host pointers and addresses
+  // inside an allocation.
   virtual Result<AddressDescription> describe(DeviceAddress address) = 0;
 
   // --- virtual memory: address ranges and physical memory, managed separately
@@ -195,12 +200,13 @@ class ASHLAR_EXPORT Device {
   // nothing is mapped there; the extent is not mapped elsewhere, unless `can_alias`. kOutOfMemory:
   // max_mappings reached.
   virtual Status map(DeviceAddress at, ExtentId extent) = 0;
-  // kInvalidArgument: the range has gaps, covers only part of an extent, or includes memory that is
-  // not a mapped extent of this device. kUnsupported: the accessor cannot access this device's
-  // memory, or the device does not support kRead.
+  // Sets the rights of the device `accessor` in a mapped range. kInvalidArgument: the range has
+  // gaps, covers only part of an extent, or includes memory that is not a mapped extent of this
+  // device. kUnsupported: the accessor cannot access this device's memory, or the device does not
+  // support kRead.
   virtual Status set_access(AddressRange range, DeviceIndex accessor, Access access) = 0;
-  // Does not wait. REQUIRES: no device work uses the range any more. kInvalidArgument: as for
-  // set_access.
+  // Does not wait. REQUIRES: no device work uses the range any more. kInvalidArgument: in the same
+  // cases as set_access.
   virtual Status unmap(AddressRange range) = 0;
 
   // --- sharing between processes
@@ -209,31 +215,31 @@ class ASHLAR_EXPORT Device {
   // CreateOptions::can_export_fd, or imported from a descriptor. kUnsupported: the extent was
   // imported, and DeviceProperties::can_export_imported is false.
   virtual Result<UniqueFd> export_fd(ExtentId extent) = 0;
-  // Imports an exported extent, even if the exporter has released it or exited since. The caller
-  // still owns the descriptor. Any device of the back end may import the extent.
+  // Imports an exported extent, even if the exporting process has released the extent or exited.
+  // The caller still owns the descriptor. Any device of the back end may import the extent.
   // kInvalidArgument: the descriptor does not refer to an exported extent of `bytes` bytes.
   virtual Result<ExtentId> import_fd(int fd, size_t bytes) = 0;
 
   // Returns a handle to the extent for other machines of the fabric. REQUIRES: the extent was
   // created with CreateOptions::can_export_fabric, or imported from a fabric handle. kUnsupported:
-  // as for export_fd.
+  // in the same case as export_fd.
   virtual Result<FabricHandle> export_fabric(ExtentId extent) = 0;
   // Imports an extent that was exported with export_fabric. kDeviceFault: the exporter has exited
-  // or released the extent. kInvalidArgument: not a fabric handle.
+  // or released the extent. kInvalidArgument: `handle` is not a fabric handle.
   virtual Result<ExtentId> import_fabric(const FabricHandle& handle, size_t bytes) = 0;
 
   // Returns a handle to the allocation for other processes on this machine. REQUIRES: `address` is
   // the start of an allocation, which stays allocated while other processes have it open.
   virtual Result<AllocationHandle> share_allocation(DeviceAddress address) = 0;
-  // Opens another process's allocation. May be kUnsupported in the exporting process.
-  // kInvalidArgument: not a handle.
+  // Opens an allocation of another process. kUnsupported: some drivers cannot open a handle in the
+  // process that exported it. kInvalidArgument: `handle` is not an allocation handle.
   virtual Result<DeviceAddress> open_allocation(const AllocationHandle& handle) = 0;
   // REQUIRES: `address` came from open_allocation and has not been closed.
   virtual Status close_allocation(DeviceAddress address) = 0;
 
   // --- peers
 
-  // Returns whether this device can access the peer's memory. False for itself.
+  // Returns whether this device can access the peer's memory; false if `peer` is this device.
   virtual Result<bool> can_access_peer(DeviceIndex peer) = 0;
   // Allows this device to access the peer's plain allocations; mapped memory needs set_access.
   // Idempotent. kUnsupported: can_access_peer is false.
@@ -246,7 +252,8 @@ class ASHLAR_EXPORT Device {
   virtual Result<void*> allocate_host(size_t bytes) = 0;
   // REQUIRES: `memory` came from allocate_host and has not been freed.
   virtual Status free_host(void* memory) = 0;
-  // Pins memory the caller owns. REQUIRES: not null; no part is pinned already.
+  // Pins memory the caller owns. REQUIRES: `memory` is not null, and no part of the range is
+  // pinned.
   virtual Status register_host(void* memory, size_t bytes) = 0;
   // REQUIRES: `memory` is the start of a registered range.
   virtual Status unregister_host(void* memory) = 0;
@@ -254,10 +261,10 @@ class ASHLAR_EXPORT Device {
   // --- streams
 
   virtual Result<StreamId> create_stream(const StreamOptions& options = {}) = 0;
-  // Destroys a stream. Queued work still runs. The id may be reused for a new stream. REQUIRES: not
-  // the default stream, and not capturing.
+  // Destroys a stream. Queued work still runs. The id may be reused for a new stream. REQUIRES: the
+  // stream is not the default stream and is not capturing.
   virtual Status destroy_stream(StreamId stream) = 0;
-  // Returns whether all work queued so far has finished.
+  // Returns whether all work queued in the stream so far has finished.
   virtual Result<bool> is_idle(StreamId stream) = 0;
   virtual Status synchronize_stream(StreamId stream) = 0;
   // Waits for all streams of this device, including destroyed ones that still have work.
@@ -268,8 +275,8 @@ class ASHLAR_EXPORT Device {
   virtual Result<EventId> create_event(const EventOptions& options = {}) = 0;
   // Destroys an event. Queued waits for the event remain in effect.
   virtual Status destroy_event(EventId event) = 0;
-  // Makes the event represent all work queued in the stream so far. REQUIRES: both belong to this
-  // device.
+  // Makes the event represent all work queued in the stream so far. REQUIRES: the event and the
+  // stream belong to this device.
   virtual Status record_event(EventId event, StreamId stream) = 0;
   // Returns whether the work that the event represents has finished; true if it was never recorded.
   virtual Result<bool> is_done(EventId event) = 0;
@@ -278,8 +285,8 @@ class ASHLAR_EXPORT Device {
   // event again does not affect this wait. The event may belong to another device of the back end.
   // Does not block the host.
   virtual Status wait_event(StreamId stream, EventId event) = 0;
-  // Returns the time between two events. REQUIRES: both were created with timing, were recorded,
-  // and are done.
+  // Returns the time between two events. REQUIRES: both events were created with
+  // EventOptions::timing, were recorded, and are done.
   virtual Result<double> elapsed_ms(EventId begin, EventId end) = 0;
 
   // --- work
@@ -293,7 +300,8 @@ class ASHLAR_EXPORT Device {
   virtual Status copy_to_host(void* to, DeviceAddress from, size_t bytes, StreamId stream) = 0;
   // REQUIRES: both ranges are accessible to this device and do not overlap.
   virtual Status copy(DeviceAddress to, DeviceAddress from, size_t bytes, StreamId stream) = 0;
-  // Copies from this device to memory that the peer can access. Needs no peer access.
+  // Copies from this device to memory that the peer can access. Does not require
+  // enable_peer_access.
   virtual Status copy_to_peer(DeviceIndex peer, DeviceAddress to, DeviceAddress from, size_t bytes,
                               StreamId stream) = 0;
   virtual Status fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) = 0;
@@ -301,8 +309,8 @@ class ASHLAR_EXPORT Device {
   virtual Status call_host(StreamId stream, std::function<void()> function) = 0;
 
   // --- the driver's stream-ordered pool
-  // These functions return kUnsupported in a capturing stream, and all of them count as blocking
-  // calls (see capture).
+  // These functions return kUnsupported in a capturing stream. All of them count as blocking calls;
+  // see the section "capture".
 
   // Allocates memory for work queued in `stream` from now on.
   virtual Result<DeviceAddress> allocate_async(size_t bytes, StreamId stream) = 0;
@@ -311,7 +319,7 @@ class ASHLAR_EXPORT Device {
   virtual Status free_async(DeviceAddress address, StreamId stream) = 0;
   virtual Result<DriverPoolStats> driver_pool_stats() = 0;
   virtual Status reset_pool_peaks() = 0;
-  // Sets how much unused memory the pool keeps when the host synchronizes. Initially 0.
+  // Sets how much unused memory the pool keeps when the host synchronizes. The initial value is 0.
   virtual Status set_pool_threshold(size_t keep_bytes) = 0;
   // Releases unused memory until at most `keep_bytes` are reserved or no unused memory is left.
   virtual Status trim_pool(size_t keep_bytes) = 0;
@@ -326,8 +334,9 @@ class ASHLAR_EXPORT Device {
   //    device;
   //  * waiting in a stream of the capture for an event recorded outside of the capture;
   //  * blocking calls: allocate, free, allocate_host, free_host, synchronize_*, is_idle, is_done
-  //    and all functions of the stream-ordered pool, on any device. With kGlobal, from any thread;
-  //    with kThreadLocal, from the capturing thread; with kRelaxed, none. A thread whose own mode
+  //    and all functions of the stream-ordered pool, on any device. A kGlobal capture is
+  //    invalidated by blocking calls of any thread, a kThreadLocal capture by those of the
+  //    capturing thread, and a kRelaxed capture by none. A thread whose own mode
   //    (exchange_capture_mode) is kRelaxed may always make blocking calls; a thread whose mode is
   //    kThreadLocal is restricted only by captures that it began.
   // An invalidated capture accepts no more work (kInvalidArgument) and must still be ended.
@@ -343,7 +352,7 @@ class ASHLAR_EXPORT Device {
   virtual Result<CaptureState> capture_state(StreamId stream) = 0;
   // Returns the nodes that `node` directly depends on. REQUIRES: the graph of `node` still exists.
   virtual Result<std::vector<NodeId>> node_dependencies(NodeId node) = 0;
-  // Sets the calling thread's mode (initially kGlobal) and returns the previous one.
+  // Sets the calling thread's mode (initially kGlobal) and returns the previous mode.
   virtual Result<CaptureMode> exchange_capture_mode(CaptureMode mode) = 0;
   // Queues the work of the graph. A graph can be launched repeatedly.
   virtual Status launch_graph(GraphId graph, StreamId stream) = 0;

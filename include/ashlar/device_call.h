@@ -77,7 +77,7 @@ enum class DeviceCall {
 
 inline constexpr size_t kDeviceCallCount = static_cast<size_t>(DeviceCall::kLaunch) + 1;
 
-ASHLAR_EXPORT std::string_view name(DeviceCall call);  // "allocate_async"
+ASHLAR_EXPORT std::string_view name(DeviceCall call);  // returns "allocate_async", for example
 ASHLAR_EXPORT std::optional<DeviceCall> device_call_from_name(std::string_view name);
 
 }  // namespace ashlar

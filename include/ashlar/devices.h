@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw; their `try_` forms return the status that the comments name. Opens the
-// devices of a vendor's driver. The driver is loaded at run time, so that one binary runs on
+// Errors: functions throw; their `try_` forms return a Result whose status the comments name. Opens
+// the devices of a vendor's driver. The driver is loaded at run time, so that one binary runs on
 // machines with and without it.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace ashlar {
 
-// The devices of one back end. Owns them and the driver state they need.
+// Owns the devices of one back end and the driver state that they need.
 class ASHLAR_EXPORT DeviceSet {
  public:
   virtual ~DeviceSet() = default;

@@ -11,8 +11,8 @@
 // Unless documented otherwise, a function that throws has changed nothing, except that some of its
 // work may be done if it throws DeviceError.
 //
-// Some functions have a second form with the prefix `try_`, which returns a Result instead: for
-// programs to which failure is a normal answer, such as trying CUDA before HIP.
+// Some functions have a second form with the prefix `try_`, which returns a Result instead. It is
+// for programs that expect failures, such as a program that tries CUDA before HIP.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,8 @@
 
 namespace ashlar {
 
-// kOutOfMemory. Not enough memory, even after trimming caches. what() is Status::message().
+// Thrown for kOutOfMemory: memory is insufficient even after trimming caches. what() returns
+// Status::message().
 class ASHLAR_EXPORT OutOfMemory : public std::bad_alloc {
  public:
   explicit OutOfMemory(Status status)
@@ -38,7 +39,7 @@ class ASHLAR_EXPORT OutOfMemory : public std::bad_alloc {
   std::shared_ptr<const Status> status_;  // shared, so that copying the exception cannot fail
 };
 
-// Base class of all other errors. what() is Status::to_string().
+// Base class of all other errors. what() returns Status::to_string().
 class ASHLAR_EXPORT Error : public std::runtime_error {
  public:
   explicit Error(Status status)
@@ -50,32 +51,33 @@ class ASHLAR_EXPORT Error : public std::runtime_error {
   std::shared_ptr<const Status> status_;
 };
 
-// kInvalidArgument, kUnsupported. The call cannot succeed as written. Nothing changed.
+// Thrown for kInvalidArgument and kUnsupported: the call cannot succeed as written. Nothing
+// changed.
 class ASHLAR_EXPORT InvalidArgument : public Error {
  public:
   using Error::Error;
 };
 
-// kDeviceFault, kDeviceLost. A driver or system call failed, or the device is lost.
+// Thrown for kDeviceFault and kDeviceLost: a driver or system call failed, or the device is lost.
 class ASHLAR_EXPORT DeviceError : public Error {
  public:
   using Error::Error;
 };
 
-// kFormat. Malformed input.
+// Thrown for kFormat: the input is malformed.
 class ASHLAR_EXPORT FormatError : public Error {
  public:
   using Error::Error;
 };
 
-// kTimeout. A deadline passed. The call may be repeated.
+// Thrown for kTimeout: a deadline passed. The call may be repeated.
 class ASHLAR_EXPORT TimeoutError : public Error {
  public:
   using Error::Error;
 };
 
-// kPeerLost. Another rank died or aborted; every later operation of that group throws the same
-// error.
+// Thrown for kPeerLost: another rank died or aborted. Every later operation of the same group
+// throws the same error.
 class ASHLAR_EXPORT PeerError : public Error {
  public:
   using Error::Error;

@@ -3,9 +3,9 @@
 // Errors: functions throw; a `FrameProvider` must not. Recording of an allocator's operations and
 // of the call stacks behind them.
 //
-// Off by default. When on, every operation, except those of `skip_actions`, is written to a ring
-// buffer of `max_entries` entries. Stacks are stored as return addresses and resolved to names when
-// a snapshot is taken.
+// Recording is off by default. While it is on, every operation, except those that
+// HistoryOptions::skip_actions lists, is written to a ring buffer of `max_entries` entries. Stacks
+// are stored as return addresses and resolved to names when a snapshot is taken.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace ashlar {
 class Allocator;
 class Engine;
 
-// Which parts of a snapshot have call stacks. Each level includes the previous one.
+// Selects the parts of a snapshot that have call stacks. Each level includes the previous level.
 enum class RecordContext {
   kNever,
   kState,  // blocks that are allocated at the time of the snapshot
@@ -33,9 +33,9 @@ enum class RecordContext {
   kAll,    // entries of frees
 };
 
-// Supplies stack frames of another language, such as Python. Called with no lock held; `gather` and
-// `keep` run on the thread whose stack is recorded, `describe` on the thread that takes a snapshot.
-// Must not throw.
+// Supplies stack frames of another language, such as Python. Its functions are called with no lock
+// held and must not throw. `gather` and `keep` run on the thread whose stack is recorded,
+// `describe` on the thread that takes a snapshot.
 class ASHLAR_EXPORT FrameProvider {
  public:
   virtual ~FrameProvider() = default;
@@ -105,8 +105,8 @@ class ASHLAR_EXPORT Region {
 ASHLAR_EXPORT void push_compile_context(std::string name);
 // Leaves the region of the last push_compile_context. Does nothing if there is none.
 ASHLAR_EXPORT void pop_compile_context();
-// Sets a string that is attached to everything the calling thread records, in every allocator.
-// Empty: none.
+// Sets a string that is attached to everything the calling thread records, in every allocator. An
+// empty string clears it.
 ASHLAR_EXPORT void set_user_metadata(std::string text);
 // Returns the string that the calling thread has set.
 ASHLAR_EXPORT std::string user_metadata();

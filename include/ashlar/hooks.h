@@ -23,15 +23,15 @@ struct OomNotice {
   size_t device_free_bytes = 0;
 };
 
-// Follows which addresses are backed by memory, for registrations (with a network card or another
-// library) that must be made after a mapping and undone before the mapping is removed.
+// Observes which addresses are backed by memory. For example, memory must be registered with a
+// network card after it is mapped, and deregistered before it is unmapped.
 //
-// Calls are serialized and ordered, with no lock held. A callback may allocate and free, but must
-// not call pause or resume, and must not throw. before_unmap receives exactly the ranges that
-// after_map received; they are never split or merged. Segments that are never remapped are not
-// reported; use a tracker for them. A segment is never remapped if it comes from a SegmentSource,
-// belongs to a pool with PoolOptions::no_split, is on a device without virtual memory, or holds a
-// block that was allocated while caching was off.
+// The callbacks are called one at a time, in order, with no lock held. A callback may allocate and
+// free, but must not call pause or resume, and must not throw. before_unmap receives exactly the
+// ranges that after_map received; they are never split or merged. Segments that are never remapped
+// are not reported; use a tracker for them. A segment is never remapped if it comes from a
+// SegmentSource, belongs to a pool with PoolOptions::no_split, is on a device without virtual
+// memory, or holds a block that was allocated while caching was off.
 struct RemapObserver {
   // Called when all work on the range is done. The memory stays mapped until the callback returns.
   std::function<void(AddressRange range)> before_unmap{};
@@ -53,11 +53,12 @@ class ASHLAR_EXPORT AllocatorHooks {
   void add_oom_observer(std::function<void(const OomNotice&)> observer);
   // Adds an observer of allocations that the limit rejects (reject_before_device_oom).
   void add_rejection_observer(std::function<void(const OomNotice&)> observer);
-  // Adds a callback that is called when no cached block fits a request; without a cache, when the
-  // device is out of memory. The callback returns true if it freed something that a retry can use.
+  // Adds a callback that is called when no cached block fits a request or, for requests that bypass
+  // the cache, when the device is out of memory. The callback returns true if it freed memory that
+  // a retry can use.
   void add_free_memory_callback(std::function<bool()> callback);
-  // Adds an observer, and reports existing mappings to it before this call returns. Throws
-  // InvalidArgument unless the engine is `paged`.
+  // Adds an observer of mappings, and reports existing mappings to it before this call returns.
+  // Throws InvalidArgument unless the engine is `paged`.
   void add_remap_observer(RemapObserver observer);
 
  private:

@@ -58,7 +58,7 @@ class ASHLAR_EXPORT HostBuffer {
   void record_stream(Device& device, StreamId stream);
 
   // Frees the memory. If the free fails with a device error, the HostAllocator's next allocate or
-  // trim reports it. If several frees fail, it reports the first error.
+  // trim throws that error. If several frees failed, only the first error is thrown.
   void reset() noexcept;
 
  private:
@@ -112,15 +112,15 @@ class ASHLAR_EXPORT HostAllocator {
   // to the graph: it is not reused, even if freed, before this call. Call this function when the
   // graph will not be launched again. `capture` is CaptureState::capture; `launched_on` lists the
   // streams in which launches may still be running. Unknown captures are ignored. Throws
-  // InvalidArgument, and changes nothing, if an entry of `launched_on` has no device.
+  // InvalidArgument, and changes nothing, if an entry of `launched_on` has a null device.
   void release_capture(CaptureId capture, std::span<const DeviceStream> launched_on = {});
 
-  // Pools. Memory of a pool is reused only by that pool. Functions throw InvalidArgument if the
-  // pool does not exist or is not in the required state.
+  // Pools. Memory of a pool is reused only by that pool. The functions below throw InvalidArgument
+  // if the pool does not exist or is not in the required state.
 
   // Routes allocations that the filter accepts to the pool, until end_routing. If several filters
   // accept a stream, the routing that began last applies. Creates the pool if it does not exist,
-  // and retains it. Any id except the default pool's is valid, for example that of an Allocator's
+  // and retains it. Any id except the default pool's is valid, for example the id of an Allocator's
   // pool.
   void begin_routing(PoolId pool, RouteFilter filter);
   // Ends the routing. Does not release the pool.

@@ -16,7 +16,7 @@
 namespace ashlar {
 
 // Durations of one kind of call. max_ns and min_ns cover the calls since the last reset of peaks;
-// count and total_ns cover those since the last reset of totals.
+// count and total_ns cover the calls since the last reset of totals.
 struct DurationStat {
   int64_t count = 0;
   int64_t total_ns = 0;
@@ -41,7 +41,7 @@ struct DurationStat {
 // The number of blocks of one size class that were created since the last reset of totals. As in
 // PyTorch, blocks that were released since then still count.
 struct SizeClassCount {
-  size_t class_bytes = 0;  // the largest block of the class
+  size_t class_bytes = 0;  // size of the largest block of the class
   int64_t count = 0;
 };
 
@@ -49,7 +49,7 @@ struct SizeClassCount {
 //   active == not yet freed + pending + in graphs,  allocations == active + cached.
 struct HostStats {
   Stat active_requests;  // active blocks
-  Stat active_bytes;     // their sizes
+  Stat active_bytes;     // sizes of active blocks
   Stat requested_bytes;  // requested sizes of active blocks
   Stat allocations;      // all blocks, active or cached
   Stat allocated_bytes;
@@ -65,7 +65,7 @@ struct HostStats {
   int64_t alloc_retries = 0;      // allocations that had to flush the cache first
   int64_t ooms = 0;               // out-of-memory errors reported to the caller
   int64_t deferred_errors = 0;    // device errors during frees and background work
-  size_t reserve_bytes = 0;       // the reserve segment
+  size_t reserve_bytes = 0;       // size of the reserve segment
   size_t reserve_used_bytes = 0;  // part of the reserve segment that was split; never decreases
   std::vector<SizeClassCount> size_classes;  // classes with a count above 0, sorted by size
 

@@ -5,12 +5,12 @@
 // docs/how-to/monitoring.md shows how to use it; docs/reference/formats/live.md describes the
 // protocol.
 //
-//   ashlar::LiveServer live;                                  // `ashlar top` finds the process
-//   ashlar::LiveServer live({.port = 9464, .token = token});  // also on a port, for Prometheus
+//   ashlar::LiveServer live;                                  // enough for `ashlar top`
+//   ashlar::LiveServer live({.port = 9464, .token = token});  // also listens on a port
 //
 // Live monitoring is off unless the program creates a LiveServer or the environment sets
 // ASHLAR_LIVE. A server covers all allocators of the process, including those created later.
-// Observers are read-only, except that a snapshot is itself recorded in the history. Observers
+// Observers change nothing, except that taking a snapshot is recorded in the history. Observers
 // delay an allocator only while its statistics or a snapshot are copied; threads of the server send
 // the copy. The server is reachable from this machine only: through a Unix socket, by processes of
 // the same user, and optionally through a port of 127.0.0.1, by clients that present the token.

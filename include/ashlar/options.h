@@ -39,7 +39,7 @@ struct ReserveSize {
 // Options of pinned host memory (HostAllocator).
 struct PinnedOptions {
   bool use_background_threads = false;  // poll events from a background thread
-  bool use_host_register = false;       // malloc and register_host instead of allocate_host
+  bool use_host_register = false;       // use malloc and register_host instead
   size_t register_thread_count = 1;     // threads that touch pages before pinning; a power of two
   size_t reserve_segment_bytes = 0;     // size of a segment that is pinned at construction and kept
   std::optional<size_t> max_round_bytes{};   // larger requests are not rounded
@@ -54,15 +54,15 @@ struct PluginOptions {
   std::string library{};  // empty: no plug-in
   std::string alloc_symbol{};
   std::string free_symbol{};
-  // Symbol of the hook table, which must exist if it is named here. Empty:
-  // ASHLAR_PLUGIN_HOOKS_SYMBOL, if the library has that symbol.
+  // Symbol of the hook table, which must exist if it is named here. If empty, the table is
+  // ASHLAR_PLUGIN_HOOKS_SYMBOL, provided that the library has that symbol.
   std::string hooks_symbol{};
   friend bool operator==(const PluginOptions&, const PluginOptions&) = default;
 };
 
 struct AllocatorOptions {
-  // Number of entries in roundup_power2_divisions. There is one per power of two, from 1 MiB: a
-  // request uses the entry at index floor(log2(bytes)) - 20, clamped to the array.
+  // Number of entries in roundup_power2_divisions, which has one entry per power of two, starting
+  // at 1 MiB. A request uses the entry at index floor(log2(bytes)) - 20, clamped to the array.
   static constexpr size_t kRoundupSlotCount = 16;
 
   EngineKind engine = EngineKind::kPaged;
@@ -79,10 +79,10 @@ struct AllocatorOptions {
   // segments. At least 11 MiB.
   size_t large_segment_bytes = size_t{20} << 20;
   std::optional<size_t> max_split_bytes{};  // blocks of this size or more are never split
-  // How much larger than its request a block of max_split_bytes or more may be. Unset:
-  // large_segment_bytes.
+  // A block of max_split_bytes or more may exceed the request that it serves by at most this many
+  // bytes. If unset, large_segment_bytes applies.
   std::optional<size_t> max_non_split_rounding_bytes{};
-  std::array<uint32_t, kRoundupSlotCount> roundup_power2_divisions{};  // 0 and 1: off
+  std::array<uint32_t, kRoundupSlotCount> roundup_power2_divisions{};  // 0 and 1: no rounding
   bool expandable_segments = false;
   // Makes the memory of expandable segments shareable with other processes. Each granule is then a
   // separate system object; on the simulated device it costs a file descriptor.
@@ -107,7 +107,7 @@ struct AllocatorOptions {
   friend bool operator==(const AllocatorOptions&, const AllocatorOptions&) = default;
 };
 
-// Whether trim_to may block the host.
+// Selects whether trim_to may block the host.
 enum class TrimWait {
   kNever,    // keeps memory that queued work may still use; a later trim returns it
   kForWork,  // waits for the streams that use freed memory and for pending frees
@@ -117,7 +117,7 @@ struct TrimOptions {
   TrimWait wait = TrimWait::kNever;
 };
 
-// What happens to the contents of blocks while their pool is paused.
+// Selects what happens to the contents of blocks while their pool is paused.
 enum class PauseBackup {
   kNone,  // contents are lost
   kHost,  // contents are copied to host memory and restored by resume
@@ -127,8 +127,8 @@ struct PauseOptions {
   PauseBackup backup = PauseBackup::kNone;
 };
 
-// Applies the options in `text` to `base`. Throws InvalidArgument with the option, the value and
-// the expected range.
+// Applies the options in `text` to `base`. Throws InvalidArgument with a message that names the
+// option, the value and the expected range.
 ASHLAR_EXPORT AllocatorOptions parse_options(std::string_view text,
                                              const AllocatorOptions& base = {});
 // Formats the non-default options. parse_options accepts the result.

@@ -35,9 +35,8 @@ class ASHLAR_EXPORT PinnedResource final : public std::pmr::memory_resource {
  private:
   // Never returns null, not even for 0 bytes.
   void* do_allocate(size_t bytes, size_t alignment) override;
-  // If the free fails with a device error, the HostAllocator's next allocate or trim reports it. If
-  // several frees fail, it reports the first error. Throws InvalidArgument for memory of another
-  // allocator.
+  // Throws InvalidArgument for memory of another allocator. Does not throw device errors: the
+  // HostAllocator's next allocate or trim throws the first device error of the frees before it.
   void do_deallocate(void* memory, size_t bytes, size_t alignment) override;
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override;
 

@@ -27,8 +27,8 @@ namespace ashlar {
 class Allocator;
 
 // Supplies the segments of a pool instead of the device: memory registered with a network card,
-// symmetric memory, a user's own allocator. Called with no lock held, from any thread. Must not
-// throw.
+// symmetric memory, a user's own allocator. Its functions are called with no lock held, from any
+// thread, and must not throw.
 class SegmentSource {
  public:
   virtual ~SegmentSource() = default;
@@ -39,14 +39,16 @@ class SegmentSource {
 };
 
 struct PoolOptions {
-  // Null: the device. Shared with the pool, which uses it until its last segment is freed.
+  // Where the pool's segments come from. Null: from the device. Shared with the pool, which uses
+  // the source until the last segment is freed.
   std::shared_ptr<SegmentSource> source{};
   bool use_on_oom = false;  // cached blocks may serve the default pool if all else fails
-  bool no_split = false;    // one block per segment
+  bool no_split = false;    // segments are not split into several blocks
   // Addresses are never remapped, so that they can be registered once with a network card or
   // another device. Costs memory if sizes vary.
   bool never_remap = false;
-  // Groups pools for pause and resume. Empty: none. Incompatible with never_remap.
+  // Pools with the same tag are paused and resumed together. Empty: the pool cannot be paused.
+  // Incompatible with never_remap.
   std::string tag{};
 };
 

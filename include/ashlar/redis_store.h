@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Errors: functions throw. A `Store` on a Redis server, through which ranks on several machines
-// rendezvous. In a separate library, ashlar::redis, which requires hiredis.
+// rendezvous. It is in a separate library, ashlar::redis, which requires hiredis.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct RedisOptions {
 // A broken connection is reestablished within the deadline of each call, so the server may be
 // restarted while ranks wait; ranks publish lost records again. A retried `add` is applied only
 // once, unless it is retried for more than a day or the server lost its data. A retried `erase` may
-// report that the key did not exist.
+// report that the key did not exist, although the first attempt erased it.
 //
 // The deadline applies to each read and write separately, with at least 20 ms for each: a server
 // that sends slowly can exceed it. DNS lookups are not covered by the deadline; use an IP address

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. Blocks of an allocator that other processes or other devices use.
+// Errors: functions throw. Shares blocks of an allocator with other processes and other devices.
 //
 //   Share share = allocator.sharing().share(buffer);       // exporter: send share.handle()
 //   SharedBuffer buffer = allocator.sharing().open(handle);  // importer
@@ -42,7 +42,7 @@ class ASHLAR_EXPORT Share {
   explicit operator bool() const { return server_ != nullptr; }
 
   // Ends this share. Once all shares of the block have ended, new importers are rejected; existing
-  // ones keep the block.
+  // importers keep the block.
   void reset() noexcept;
 
  private:
@@ -55,7 +55,8 @@ class ASHLAR_EXPORT Share {
   std::string handle_;
 };
 
-// Memory of another process. The allocator that opened the buffer must outlive it. Not thread safe.
+// Memory of another process. The allocator that opened the buffer must outlive the buffer. Not
+// thread safe.
 class ASHLAR_EXPORT SharedBuffer {
  public:
   SharedBuffer();
@@ -64,26 +65,26 @@ class ASHLAR_EXPORT SharedBuffer {
   ~SharedBuffer();
 
   DeviceAddress address() const;  // null if empty
-  // Returns the size that the exporter requested; for a bare AllocationHandle, that of the
-  // allocation.
+  // Returns the size that the exporter requested; for a bare AllocationHandle, the size of the
+  // device allocation.
   size_t bytes() const;
   explicit operator bool() const { return impl_ != nullptr; }
 
   // Declares that work on a stream other than the one passed to `open` uses the buffer. The buffer
   // stays mapped until the work queued on that stream at the time of `reset` is done. Throws
-  // InvalidArgument if empty.
+  // InvalidArgument if the buffer is empty.
   void record_stream(StreamId stream);
   void record_stream(Device& device, StreamId stream);
 
-  // Returns whether the exporter's allocator still exists. If not, mapped memory (of the paged
-  // engine or of expandable segments) stays valid, but a plain allocation may have been freed by
-  // the driver and must not be accessed. Always true for a bare AllocationHandle. Throws
-  // InvalidArgument if empty.
+  // Returns whether the exporter's allocator still exists; always true for a bare AllocationHandle.
+  // If it does not exist, mapped memory (of the paged engine or of expandable segments) stays
+  // valid, but a plain allocation may have been freed by the driver and must not be accessed.
+  // Throws InvalidArgument if the buffer is empty.
   bool is_exporter_alive() const;
 
-  // Closes the buffer without waiting: the memory is unmapped when the recorded streams are done.
-  // If closing fails, the allocator's next open or trim reports the error; if several fail, the
-  // first error.
+  // Closes the buffer without waiting: the memory is unmapped when the work on the recorded streams
+  // is done. If closing fails, the allocator's next open or trim throws the error. If several
+  // buffers failed to close, only the first error is thrown.
   void reset() noexcept;
 
  private:
@@ -94,7 +95,7 @@ class ASHLAR_EXPORT SharedBuffer {
   std::unique_ptr<Impl> impl_;
 };
 
-// A copy between the memory of two allocators.
+// A copy from the memory of one allocator to the memory of another.
 struct CopyRequest {
   DeviceAddress to{};
   DeviceAddress from{};
@@ -127,7 +128,8 @@ class ASHLAR_EXPORT AllocatorSharing {
   // Gives `accessor` access to all present and future memory of this allocator, including memory
   // opened from other processes. Throws InvalidArgument if the devices are not peers.
   void enable_peer_access(Device& accessor);
-  // Queues a copy from this allocator's memory to another's, over the fastest path.
+  // Queues a copy from this allocator's memory to the memory of `destination`, over the fastest
+  // path between their devices.
   void copy_to(const Allocator& destination, const CopyRequest& copy);
 
  private:

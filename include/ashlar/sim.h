@@ -39,15 +39,15 @@ inline constexpr size_t kMaxCapacityBytes = size_t{1} << 46;
 
 struct Options {
   size_t device_count = 2;                     // 1 .. kMaxDeviceCount
-  size_t capacity_bytes = size_t{141} << 30;   // of each device; up to kMaxCapacityBytes
-  size_t granularity_bytes = size_t{2} << 20;  // a power of two, from 64 KiB
+  size_t capacity_bytes = size_t{141} << 30;   // of each device; at most kMaxCapacityBytes
+  size_t granularity_bytes = size_t{2} << 20;  // a power of two, at least 64 KiB
   Backing backing = Backing::kMemory;
   // If set, execution is deterministic: work runs only inside device calls, on the calling thread,
   // in an order determined by the seed, and the default clock advances only by modelled work and
   // injected delays. REQUIRES: the program calls the machine from one thread at a time.
   std::optional<uint64_t> seed{};
   // The clock that measures the time between events, and sleeps for injected delays. Null: a
-  // SteadyClock, or a ManualClock if `seed` is set. Must outlive the machine.
+  // SteadyClock, or a ManualClock if `seed` is set. The clock must outlive the machine.
   Clock* clock = nullptr;
   // Limit on simultaneous mappings. 0: derived from the host's vm.max_map_count.
   size_t max_mappings = 0;
@@ -62,8 +62,8 @@ class Machine;
 class ASHLAR_EXPORT DeviceMemory {
  public:
   // Returns the `count` values at `at`, read-only if T is const. kInvalidArgument: the address is
-  // misaligned, or the device has no such access to part of the range. kUnsupported:
-  // Backing::kBookkeeping.
+  // misaligned, or the device may not read (if T is const) or write part of the range.
+  // kUnsupported: the backing is Backing::kBookkeeping.
   template <typename T>
   std::span<T> view(DeviceAddress at, size_t count) const {
     return try_view<T>(at, count).value();
@@ -88,8 +88,8 @@ class ASHLAR_EXPORT DeviceMemory {
   DeviceIndex accessor_;
 };
 
-// Device work. Runs in stream order. If it fails or throws, the device is lost, as after an illegal
-// access on hardware. Must not call a device.
+// A function that runs as device work, in stream order. It must not call a device. If it fails or
+// throws, the device is lost, as after an illegal access on hardware.
 using Kernel = std::function<Status(const DeviceMemory& memory)>;
 
 enum class FaultAction {
@@ -99,8 +99,9 @@ enum class FaultAction {
   kLoseDevice,  // this and every later call on the device return kDeviceLost
 };
 
-// Selects calls to disturb: the `nth` matching call from now on (1 is the next) and the `count - 1`
-// matching calls after it, each with `probability`, drawn from the machine's seed.
+// Selects the calls that `action` applies to: the `nth` matching call from now on (1 is the next
+// call) and the `count - 1` matching calls after it, each with the given probability. The random
+// numbers come from the machine's seed.
 struct FaultRule {
   std::optional<DeviceCall> call{};     // empty: every call
   std::optional<DeviceIndex> device{};  // empty: every device
@@ -108,7 +109,7 @@ struct FaultRule {
   uint64_t count = 1;  // kForever: all calls from the nth on
   double probability = 1.0;
   FaultAction action = FaultAction::kFail;
-  Status status{};                    // for kFail; ok: a generic kDeviceFault
+  Status status{};                    // for kFail; if ok: a generic kDeviceFault
   std::chrono::nanoseconds delay{0};  // for kDelay
 
   static constexpr uint64_t kForever = UINT64_MAX;
@@ -150,24 +151,24 @@ class ASHLAR_EXPORT Machine {
   DeviceMemory memory(DeviceIndex accessor);
 
   // With Backing::kBookkeeping: sets the address of the device's next allocation or reservation, if
-  // that address is free. Several calls queue up. For replays: among equal free blocks an allocator
-  // takes the one with the lowest address, so addresses influence the result.
+  // that address is free. Several calls queue up. Replays need this function because, among equal
+  // free blocks, an allocator takes the block with the lowest address.
   void set_next_address(DeviceIndex device, DeviceAddress at);
   // With Backing::kBookkeeping: sets a function that chooses the addresses of the device's
-  // allocations for which set_next_address was not called. Empty: a model of the CUDA driver
-  // chooses. The function must not call the machine.
+  // allocations for which set_next_address was not called. If `choose` is empty, a model of the
+  // CUDA driver chooses. The function must not call the machine.
   void set_address_policy(DeviceIndex device, std::function<DeviceAddress(size_t bytes)> choose);
 
   // --- scheduling
 
-  // Starts no more work in the stream until resume_stream; running work finishes. With a seed, a
-  // call that waits for a paused stream returns kDeviceFault instead of blocking forever.
+  // Pauses the stream: no more of its work starts until resume_stream; running work finishes. With
+  // a seed, a call that waits for a paused stream returns kDeviceFault instead of blocking forever.
   // kInvalidArgument: the device or the stream does not exist.
   Status pause_stream(DeviceIndex device, StreamId stream);
   // With a seed: pauses the stream until a call has to wait for work, which then resumes all
-  // streams that were paused with this function. kInvalidArgument: as for pause_stream.
+  // streams that were paused with this function. kInvalidArgument: see pause_stream.
   Status pause_stream_until_waited(DeviceIndex device, StreamId stream);
-  // Resumes a paused stream. kInvalidArgument: as for pause_stream.
+  // Resumes a paused stream. kInvalidArgument: see pause_stream.
   Status resume_stream(DeviceIndex device, StreamId stream);
   // With a seed: runs one task that is ready. Returns false if no task is ready.
   bool step();
@@ -202,8 +203,8 @@ class ASHLAR_EXPORT Machine {
 };
 
 // Installs a SIGSEGV handler that explains host accesses to simulated device memory on standard
-// error, then passes the signal to the handler that was installed before. Once per process; later
-// calls do nothing.
+// error, then passes the signal to the handler that was installed before. Only the first call in a
+// process has an effect.
 ASHLAR_EXPORT void explain_host_access();
 
 }  // namespace ashlar::sim

@@ -32,7 +32,7 @@ struct Frame {
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
-// A call stack: indexes into SnapshotTables::frames, innermost frame first.
+// A call stack. `frames` holds indexes into SnapshotTables::frames, innermost frame first.
 struct Stack {
   std::vector<uint32_t> frames{};
   // For allocations of a backward pass: the stack of the forward pass, one line per frame.
@@ -58,7 +58,7 @@ struct SnapshotBlock {
   friend bool operator==(const SnapshotBlock&, const SnapshotBlock&) = default;
 };
 
-// A contiguous range of device memory. Its blocks tile it in address order:
+// A contiguous range of device memory. In address order, its blocks cover it without gaps:
 //   sum(block.bytes) == total_bytes.
 // Each contiguous mapped range of an expandable segment is listed as a segment.
 struct SnapshotSegment {
@@ -71,8 +71,8 @@ struct SnapshotSegment {
   StreamId stream;
   bool is_large = false;
   bool is_expandable = false;
-  // Belongs to a paused pool: its memory was returned to the device, its blocks keep their
-  // addresses.
+  // Whether the segment belongs to a paused pool: its memory was returned to the device, but its
+  // blocks keep their addresses.
   bool is_paused = false;
   PoolId pool;
   StackId stack;  // of the call that obtained the segment from the device
@@ -89,11 +89,11 @@ struct SnapshotMapping {
   friend bool operator==(const SnapshotMapping&, const SnapshotMapping&) = default;
 };
 
-// Physical memory from one create call, of engines that map extents (`paged`). `mappings` is sorted
-// by address. Each mapping lies inside one view; mappings never overlap. An extent may be mapped at
-// several addresses but is in use at no more than one, `attached_address`, where it is part of an
-// expandable segment. The other mappings are kept for reuse. An extent without an attached address
-// is idle and part of no segment.
+// Physical memory from one Device::create call, for engines that map extents (`paged`). `mappings`
+// is sorted by address. Each mapping lies inside one view; mappings never overlap. An extent may be
+// mapped at several addresses but is in use at no more than one, `attached_address`, where it is
+// part of an expandable segment. The other mappings are kept for reuse. An extent without an
+// attached address is idle and part of no segment.
 struct SnapshotExtent {
   DeviceIndex device;
   ExtentId id;  // unique among the extents of the device
@@ -102,9 +102,9 @@ struct SnapshotExtent {
   StreamId stream;  // of the extent's last use
   PoolId pool;
   std::optional<DeviceAddress> attached_address{};  // one of its mappings
-  // The extent's address according to the trace; none if the trace has no entry for the extent. May
-  // differ from `attached_address` while the extent is free: the trace records a move only when the
-  // extent is used again.
+  // The extent's address according to the trace; empty if the trace has no entry for the extent.
+  // While the extent is free, the address may differ from `attached_address`, because the trace
+  // records a move only when the extent is used again.
   std::optional<DeviceAddress> traced_address{};
   std::vector<SnapshotMapping> mappings{};
   friend bool operator==(const SnapshotExtent&, const SnapshotExtent&) = default;
@@ -152,9 +152,9 @@ struct Snapshot {
 };
 
 struct SnapshotOptions {
-  std::optional<PoolId> pool{};  // only the segments of this pool
+  std::optional<PoolId> pool{};  // include only the segments of this pool
   bool include_traces = true;    // include the recorded history
-  int64_t since_us = 0;          // only history from this time on (TraceEntry::time_us)
+  int64_t since_us = 0;          // include only entries from this time on (TraceEntry::time_us)
 };
 
 // Writes the format of `torch.cuda.memory._dump_snapshot`, so that every tool for PyTorch's

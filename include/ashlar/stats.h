@@ -65,7 +65,7 @@ struct StatTriple {
 // The memory of one stream or one pool.
 struct UsageStats {
   Stat allocation;       // allocated blocks
-  Stat allocated_bytes;  // their sizes
+  Stat allocated_bytes;  // sizes of allocated blocks
   Stat active_bytes;     // sizes of blocks that are allocated or pending free
   Stat requested_bytes;  // requested sizes of active blocks
   StatTriple reserved_bytes;
@@ -73,7 +73,7 @@ struct UsageStats {
 
 struct AllocatorStats {
   StatTriple allocation;       // allocated blocks
-  StatTriple allocated_bytes;  // their sizes
+  StatTriple allocated_bytes;  // sizes of allocated blocks
   StatTriple active;           // blocks that are allocated or pending free
   StatTriple active_bytes;
   StatTriple requested_bytes;  // requested sizes of active blocks
@@ -92,7 +92,7 @@ struct AllocatorStats {
   int64_t device_allocs = 0;           // calls that obtained memory from the device
   int64_t device_frees = 0;            // calls that returned memory to the device
   int64_t stitches = 0;                // blocks composed of extents mapped from other views
-  int64_t max_split_bytes = -1;        // the option; -1: unlimited
+  int64_t max_split_bytes = -1;        // the option of this name; -1: unlimited
   std::map<PoolId, UsageStats> pools;  // live pools; {0, 0} is the default pool
   std::map<StreamId, UsageStats> streams;  // every stream that memory was allocated on
 
@@ -104,11 +104,11 @@ struct AllocatorStats {
   ASHLAR_EXPORT std::vector<std::pair<std::string, int64_t>> flatten() const;
 };
 
-// One expandable segment: a reserved address range, partly mapped.
+// An expandable segment: a reserved address range, of which a part is mapped.
 struct ExpandableSegmentStats {
   StreamId stream{};
   bool is_small = false;    // holds blocks of up to 1 MiB
-  AddressRange reserved{};  // its address range
+  AddressRange reserved{};  // the segment's address range
   size_t mapped_bytes = 0;  // bytes of the range that have memory
 };
 
@@ -123,8 +123,8 @@ class ASHLAR_EXPORT AllocatorStatistics {
   void reset_peaks();
   // Sets every total and counter to 0.
   void reset_totals();
-  // Returns the size of the largest cached block: what a request on the block's stream and from its
-  // pool could get without a device call. 0 if nothing is cached.
+  // Returns the size of the largest cached block, or 0 if no block is cached. A request of this
+  // size, on the stream and from the pool of that block, needs no device call.
   size_t largest_cached_bytes() const;
   std::vector<ExpandableSegmentStats> expandable_segments() const;
 

@@ -23,7 +23,8 @@
 namespace ashlar::symm {
 
 // Implementations must be thread safe. Every call returns by its deadline, with kTimeout if the
-// operation is not complete by then. Even if the deadline has passed, a call tries once.
+// operation is not complete by then. A call whose deadline has already passed still tries the
+// operation once.
 //
 // A key has 1 to 512 printable ASCII characters without spaces; the parts between slashes have 1 to
 // 200 characters each. A value has at most 1 MiB. Other keys and values are kInvalidArgument.
@@ -45,8 +46,8 @@ class ASHLAR_EXPORT Store {
   virtual Result<std::vector<std::optional<std::string>>> try_get(std::span<const std::string> keys,
                                                                   Deadline deadline) = 0;
   // Adds to a counter atomically and returns the new value. A key that does not exist counts as 0.
-  // Readers see the counter as decimal digits. Restarts the time to live. kFormat: the value is not
-  // a number. kInvalidArgument: the result overflows 64 bits.
+  // Readers see the counter as decimal digits. The call restarts the key's time to live. kFormat:
+  // the value is not a number. kInvalidArgument: the result overflows 64 bits.
   virtual Result<int64_t> add(std::string_view key, int64_t amount,
                               std::chrono::milliseconds time_to_live, Deadline deadline) = 0;
   // Erases a key and returns whether it existed.
@@ -72,7 +73,8 @@ class ASHLAR_EXPORT Store {
   static Status check_value(std::string_view value);
 
  protected:
-  // Waits until a key may have changed, but at most `max_wait`. The default implementation sleeps.
+  // Waits until a key may have changed, but at most `max_wait`. The default implementation sleeps
+  // for `max_wait`.
   virtual void wait_for_change(std::chrono::nanoseconds max_wait);
 };
 

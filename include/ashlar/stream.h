@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. Owning handles for the streams and events of a device, and typed copies:
-// what a program uses instead of calling `Device` directly.
+// Errors: functions throw. Owning handles for the streams and events of a device, and typed copies.
+// Programs use this header instead of calling `Device` directly.
 //
 //   Stream stream(device);
 //   Buffer buffer = allocator.allocate(values.size() * sizeof(float), stream);
@@ -45,9 +45,9 @@ class ASHLAR_EXPORT Stream {
   operator StreamId() const { return id_; }
   Device& device() const { return *device_; }
 
-  // Blocks the host until all queued work is done.
+  // Blocks the host until all work queued in the stream is done.
   void synchronize();
-  // Returns whether all queued work is done.
+  // Returns whether all work queued in the stream is done.
   bool is_idle() const;
   // Makes later work of this stream start after the work that the event marks. Does not block the
   // host.
@@ -77,7 +77,7 @@ class ASHLAR_EXPORT Event {
   bool is_done() const;
   // Blocks the host until the marked work is done.
   void synchronize() const;
-  // Returns the milliseconds from `begin` to this event. REQUIRES: both were created with
+  // Returns the milliseconds from `begin` to this event. REQUIRES: both events were created with
   // EventOptions::timing, were recorded, and are done.
   double elapsed_ms_since(const Event& begin) const;
 
@@ -86,7 +86,7 @@ class ASHLAR_EXPORT Event {
   EventId id_;
 };
 
-// Queue untyped copies. Throw DeviceError or InvalidArgument.
+// These functions queue untyped copies. They throw DeviceError or InvalidArgument.
 ASHLAR_EXPORT void copy_bytes_to_device(Device& device, DeviceAddress to,
                                         std::span<const std::byte> from, StreamId stream);
 ASHLAR_EXPORT void copy_bytes_to_host(Device& device, std::span<std::byte> to, DeviceAddress from,
@@ -102,7 +102,7 @@ void copy_to_device(Device& device, DeviceAddress to, const Range& from, StreamI
   copy_bytes_to_device(device, to, std::as_bytes(elements), stream);
 }
 
-// Like copy_to_device, from the device to the container.
+// Like copy_to_device, but copies from the device to the container.
 template <typename Range>
 void copy_to_host(Device& device, Range&& to, DeviceAddress from, StreamId stream) {
   const std::span elements(std::data(to), std::size(to));

@@ -24,11 +24,12 @@ namespace ashlar {
 
 class Allocator;
 
-// A driver's stream handle: cudaStream_t, hipStream_t.
+// A driver's stream handle, such as cudaStream_t or hipStream_t.
 template <typename T>
 concept StreamHandle = std::is_pointer_v<T> && !std::is_void_v<std::remove_pointer_t<T>>;
 
-// A StreamId, a StreamHandle, or a wrapper of one: cuda::stream_ref, rmm::cuda_stream_view.
+// A StreamId, a StreamHandle, or a wrapper of a StreamHandle, such as cuda::stream_ref or
+// rmm::cuda_stream_view.
 template <typename T>
 concept StreamLike = std::same_as<T, StreamId> || StreamHandle<T> || requires(const T& stream) {
   { stream.get() } -> StreamHandle;
@@ -37,7 +38,7 @@ concept StreamLike = std::same_as<T, StreamId> || StreamHandle<T> || requires(co
 };
 
 // The part of StreamOrderedResource that does not depend on its properties. Copies refer to the
-// same allocator, which must outlive all of them. Thread safe.
+// same allocator, which must outlive all copies. Thread safe.
 class ASHLAR_EXPORT StreamOrderedMemory {
  public:
   // The largest alignment that may be requested. Every allocation has this alignment, except from a
@@ -48,16 +49,16 @@ class ASHLAR_EXPORT StreamOrderedMemory {
   Allocator& allocator() const { return *allocator_; }
 
   // Allocates memory for work queued in the stream from now on. 0 bytes yield null. Throws
-  // OutOfMemory, which is a std::bad_alloc; DeviceError; InvalidArgument unless the alignment is a
-  // power of two up to kAlignmentBytes.
+  // OutOfMemory (a std::bad_alloc), DeviceError, or, unless the alignment is a power of two up to
+  // kAlignmentBytes, InvalidArgument.
   void* allocate(size_t bytes, size_t alignment, StreamId stream) const;
-  // Allocates memory that any stream may use immediately: waits for the default stream. Must not be
-  // called during a capture.
+  // Allocates memory that any stream may use immediately, by waiting for the default stream. Must
+  // not be called during a capture.
   void* allocate_sync(size_t bytes, size_t alignment) const;
   // Frees memory that work queued in the stream so far may still use. If the stream's use cannot be
   // recorded, the memory is leaked and no error is reported. After any other device error, the
   // memory stays pending, and a later allocation retries the free. Terminates the process if the
-  // memory is not the allocator's.
+  // memory does not belong to the allocator.
   void deallocate(void* memory, StreamId stream) const noexcept;
   // Frees memory that no work uses any more.
   void deallocate_sync(void* memory) const noexcept;
@@ -93,7 +94,7 @@ class StreamOrderedResource
     return &a.allocator() == &b.allocator();
   }
 
-  // cuda::mr::resource, since CCCL 3.1.
+  // The members of cuda::mr::resource, since CCCL 3.1.
 
   template <StreamLike Stream>
   void* allocate(Stream stream, size_t bytes, size_t alignment = kAlignmentBytes) {
@@ -110,7 +111,7 @@ class StreamOrderedResource
     memory_.deallocate_sync(memory);
   }
 
-  // cuda::mr::async_resource, up to CCCL 3.0.
+  // The members of cuda::mr::async_resource, up to CCCL 3.0.
 
   template <StreamLike Stream>
   void* allocate_async(size_t bytes, size_t alignment, Stream stream) {

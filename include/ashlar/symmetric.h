@@ -53,19 +53,19 @@ struct GroupOptions {
   std::string job = "job";     // separates jobs that share a store; no slashes
   int channel_count = 32;      // for barriers and signals
   // Whether `join` measures the largest size for which the one-shot all-reduce is faster than the
-  // two-shot one. Only host memory on one machine is measured; in all other cases, `one_shot_bytes`
-  // is used. Both options must be the same on all ranks.
+  // two-shot all-reduce. The measurement is made only for host memory on one machine; in all other
+  // cases, `one_shot_bytes` is used. Both options must be the same on all ranks.
   bool measure_thresholds = true;
   size_t one_shot_bytes = size_t{64} * 1024;
   bool may_share_device = false;  // allow several ranks on one device; same on all ranks
-  bool use_multicast = true;      // if the devices of all ranks support multicast
+  bool use_multicast = true;      // use multicast if the devices of all ranks support it
   // Exchange device memory as fabric handles instead of file descriptors, if the devices of all
   // ranks support fabric handles. Machines of one NVLink domain always exchange fabric handles.
   bool use_fabric = false;
   // The transport to ranks on other machines, such as open_ucx_transport (ashlar/ucx_transport.h).
   // Required on all ranks if they are on several machines, except with fabric handles.
   std::shared_ptr<Transport> transport{};
-  Timeout timeout = kNoTimeout;  // of joining
+  Timeout timeout = kNoTimeout;  // for `join`
 };
 
 struct SubGroupOptions {
@@ -82,13 +82,13 @@ struct GroupStats {
     uint64_t count = 0;  // successful calls; with a stream: calls that were queued
     uint64_t bytes = 0;  // this rank's data, summed over all calls; 0 for signals
   };
-  // A phase of joining, or of a first rendezvous.
+  // A phase of `join`, or of the first rendezvous of an allocation.
   struct Phase {
     std::string name{};  // "mapping"
     uint64_t count = 0;
-    std::chrono::nanoseconds time{0};  // total, including waiting for other ranks
+    std::chrono::nanoseconds time{0};  // total time, including waits for other ranks
   };
-  std::vector<Operation> operations{};  // only those that were called
+  std::vector<Operation> operations{};  // only operations that were called
   std::vector<Phase> phases{};          // in order of execution
 
   ASHLAR_EXPORT std::string to_string() const;  // one line per operation and per phase
@@ -97,13 +97,13 @@ struct GroupStats {
 class Handle;
 
 // A group of ranks. Operations of one group are ordered, whichever thread calls them; groups are
-// independent of each other. Kept alive by its handles. Thread safe.
+// independent of each other. Handles of the group keep it alive. Thread safe.
 class ASHLAR_EXPORT Group {
  public:
   // Creates a group of `world_size` ranks. Collective.
   static Group join(const Heap& heap, std::shared_ptr<Store> store, const GroupOptions& options);
-  // Creates a group of some ranks of this group. Options that SubGroupOptions lacks are those of
-  // this group. Collective among `options.ranks`.
+  // Creates a group of some ranks of this group. The new group inherits the options that
+  // SubGroupOptions lacks. Collective among `options.ranks`.
   Group sub_group(const SubGroupOptions& options) const;
   Group(Group&& other) noexcept;
   Group& operator=(Group&& other) noexcept;
@@ -132,9 +132,8 @@ class ASHLAR_EXPORT Group {
   // barrier. Channels are independent.
   void barrier(int channel = 0, Timeout timeout = kNoTimeout, std::optional<StreamId> stream = {});
 
-  // Waits for the stream, and throws the error from the group's work in the stream, if any. After
-  // an error, the group queues no work until the error has been thrown, by `finish` or by the next
-  // call.
+  // Waits for the stream. If the group's work in the stream failed, throws the error. After an
+  // error, the group queues no work until `finish` or the group's next call has thrown the error.
   void finish(StreamId stream);
 
   // Returns a handle to all ranks' memory of the allocation that contains `address`. The first call
@@ -157,20 +156,23 @@ class ASHLAR_EXPORT Group {
   std::shared_ptr<Impl> impl_;  // also owned by handles
 };
 
-// Options of a collective. All but `out`, `timeout` and `stream` must be the same on all ranks.
+// Options of a collective. All options except `out`, `timeout` and `stream` must be the same on all
+// ranks.
 struct CollectiveOptions {
   int64_t offset_bytes = 0;  // start of the data, relative to the handle's offset
-  // Destination of the result, outside of the handle's memory. Null: in place, if supported.
+  // Destination of the result, outside of the handle's memory. If null, the operation works in
+  // place; operations that cannot do so require `out`.
   void* out = nullptr;
   Timeout timeout = kNoTimeout;  // after a TimeoutError, the same call continues the operation
-  // A stream of the heap's device: queues the operation after all earlier work of the group in any
-  // stream, and returns immediately. Empty: returns when the operation is done.
+  // A stream of the heap's device. If set, the call queues the operation after all earlier work of
+  // the group in any stream, and returns immediately. If empty, the call returns when the operation
+  // is done.
   std::optional<StreamId> stream{};
 };
 
-// Arguments of all_to_all_v: the rows for each rank, in rank order, consecutive in the handle's
-// memory. Each rank chooses its own `splits`. With a stream, out_splits and out_offsets are written
-// when the work runs: keep them valid until `finish`.
+// Arguments of all_to_all_v. The rows for each rank are consecutive in the handle's memory, in rank
+// order. Each rank chooses its own `splits`. With a stream, out_splits and out_offsets are written
+// when the work runs; they must stay valid until `finish`.
 struct RowExchange {
   int64_t row_bytes = 0;              // same on all ranks
   std::span<const int64_t> splits{};  // number of rows for each rank
@@ -188,9 +190,9 @@ struct WordFill {
   uint32_t value = 0;
 };
 
-// Access to all ranks' memory of one allocation, from an offset on. Keeps this memory mapped, even
-// after the buffers are freed. Views are valid until the last copy of the handle is destroyed.
-// Thread safe.
+// Gives access to all ranks' memory of one allocation, starting at an offset. The handle keeps this
+// memory mapped, even after the buffers are freed. Views are valid until the last copy of the
+// handle is destroyed. Thread safe.
 class ASHLAR_EXPORT Handle {
  public:
   int rank() const;
@@ -211,12 +213,12 @@ class ASHLAR_EXPORT Handle {
   std::byte* const* buffer_ptrs_on_device() const;
   // Like buffer_ptrs_on_device, for signal_pad_ptrs.
   std::byte* const* signal_pad_ptrs_on_device() const;
-  size_t buffer_bytes() const;  // as requested; for a pool's buffer, the size of its segment
+  size_t buffer_bytes() const;  // the requested size; for a pool's buffer, its segment's size
   size_t signal_pad_bytes() const;
   size_t offset() const;  // from the start of the buffer to the address of the rendezvous
-  // Returns the multicast address of all ranks' memory, at the handle's offset; null if not
-  // available. In kernels that use multicast instructions, a store to it reaches every rank, and a
-  // load combines the values of all ranks.
+  // Returns the multicast address of all ranks' memory, at the handle's offset; null if multicast
+  // is not available. In kernels that use multicast instructions, a store to this address reaches
+  // every rank, and a load combines the values of all ranks.
   std::byte* multicast_ptr() const;
   // Returns why multicast is not available, the same message on all ranks; empty if it is
   // available.
@@ -240,27 +242,28 @@ class ASHLAR_EXPORT Handle {
     return {static_cast<T*>(checked_pad<T>(rank, count, offset)), static_cast<size_t>(count)};
   }
 
-  // Copies `from` to a rank's memory. One-sided and blocking: the bytes have arrived when `put`
-  // returns, even on another machine.
+  // Copies `from` to a rank's memory. The call is one-sided and blocking: the bytes have arrived
+  // when `put` returns, even on another machine.
   void put(int to, std::span<const std::byte> from, int64_t offset_bytes = 0) const;
-  // Copies a rank's memory to `to`. One-sided and blocking.
+  // Copies a rank's memory to `to`. The call is one-sided and blocking.
   void get(int from, std::span<std::byte> to, int64_t offset_bytes = 0) const;
 
   // Like put, but non-blocking: `from` may be reused when `post` returns; the bytes have arrived
   // when `quiet` returns. Several posts can be in flight.
   void post(int to, std::span<const std::byte> from, int64_t offset_bytes = 0) const;
-  // Starts an atomic operation, which has been applied when `quiet` returns. Swaps, which return a
-  // value, are not allowed. Throws InvalidArgument for device memory, like `fetch`.
+  // Starts an atomic operation, which has been applied when `quiet` returns. Throws InvalidArgument
+  // for device memory and for swaps, which return a value.
   void post(int target, const AtomicOp& op) const;
-  // Applies an atomic operation and returns the previous value.
+  // Applies an atomic operation and returns the previous value. Throws InvalidArgument for device
+  // memory.
   uint64_t fetch(int target, const AtomicOp& op) const;
-  // Orders earlier posts of this process before its later operations, for all observers.
+  // Orders earlier posts of this process before its later operations, as seen by all ranks.
   void fence() const;
   // Waits until all earlier posts of this process have arrived.
   void quiet() const;
 
-  // Stores words in a rank's memory. One-sided, optionally queued in a stream of the heap's device.
-  // Involves no other rank. Queued stores run even if the group fails afterwards.
+  // Stores words in a rank's memory. The call is one-sided, and the store is queued if `stream`, a
+  // stream of the heap's device, is set. Queued stores run even if the group fails afterwards.
   // A rank that reads one of the words with acquire semantics also sees what the stream, or the
   // caller, wrote before. A rank on another machine sees only what the caller itself wrote to
   // that rank's memory.
@@ -271,11 +274,12 @@ class ASHLAR_EXPORT Handle {
   void multimem_put(std::span<const std::byte> from, int64_t offset_bytes = 0,
                     std::optional<StreamId> stream = {}) const;
 
-  // Signals, between pairs of ranks. Memory written before a signal is visible after the wait for
-  // it. With a stream of the heap's device, the operation is queued (CollectiveOptions::stream).
+  // Signals, between pairs of ranks. Memory written before a signal is visible to the receiver
+  // after it has waited for the signal. With a stream of the heap's device, the operation is queued
+  // (CollectiveOptions::stream).
 
-  // Sends a signal to a rank. Each channel holds one signal: waits until the previous one has been
-  // consumed.
+  // Sends a signal to a rank. Each channel holds one signal: the call waits until the previous
+  // signal has been consumed.
   void put_signal(int to, int channel = 0, Timeout timeout = kNoTimeout,
                   std::optional<StreamId> stream = {}) const;
   // Waits for a signal from a rank, and consumes it.
@@ -284,10 +288,10 @@ class ASHLAR_EXPORT Handle {
   // Adds to a counter at a rank. There is one monotonic counter per pair of ranks and channel.
   void add_signal(int to, uint64_t amount = 1, int channel = 0,
                   std::optional<StreamId> stream = {}) const;
-  // Waits until the counter of signals from a rank is at least `value`.
+  // Waits until the counter that rank `from` increments is at least `value`.
   void wait_for_value(int from, uint64_t value, int channel = 0, Timeout timeout = kNoTimeout,
                       std::optional<StreamId> stream = {}) const;
-  // Returns the current value of the counter of signals from a rank.
+  // Returns the current value of the counter that rank `from` increments.
   uint64_t counter_value(int from, int channel = 0) const;
   // Like Group::barrier.
   void barrier(int channel = 0, Timeout timeout = kNoTimeout,
@@ -331,9 +335,10 @@ class ASHLAR_EXPORT Handle {
     broadcast(std::ssize(elements) * int64_t{sizeof(T)}, root, options_for(elements, options));
   }
 
-  // Untyped collectives, on this rank's memory starting at CollectiveOptions::offset_bytes; also
-  // for half-precision elements and out-of-place results. all_reduce uses the one-shot algorithm up
-  // to Group::one_shot_bytes, and the two-shot algorithm for larger data.
+  // Untyped collectives, on this rank's memory starting at CollectiveOptions::offset_bytes. They
+  // also accept half-precision elements, and `out` for results outside of the handle's memory.
+  // all_reduce uses the one-shot algorithm up to Group::one_shot_bytes, and the two-shot algorithm
+  // for larger data.
   void all_reduce(int64_t count, Reduction reduction = {},
                   const CollectiveOptions& options = {}) const;
   void one_shot_all_reduce(int64_t count, Reduction reduction = {},
@@ -349,10 +354,10 @@ class ASHLAR_EXPORT Handle {
   // Gathers `bytes` bytes from every rank's `in` into the handle's memory, in rank order.
   void all_gather(const void* in, int64_t bytes, const CollectiveOptions& options = {}) const;
   void broadcast(int64_t bytes, int root, const CollectiveOptions& options = {}) const;
-  // Variants that use multicast; they throw InvalidArgument if it is not available. The hardware
-  // combines floating-point values in its own order, so results may differ from those of the
-  // functions above. Without `out`, the results are the same on all ranks. With `out`, each rank
-  // loads the values separately, so results may differ between ranks.
+  // Variants that use multicast; they throw InvalidArgument if multicast is not available. The
+  // hardware chooses the order in which it combines floating-point values, so results may differ
+  // from those of the functions above. Without `out`, the results are the same on all ranks. With
+  // `out`, each rank loads the values separately, so results may differ between ranks.
   void multimem_all_reduce(int64_t count, Reduction reduction = {},
                            const CollectiveOptions& options = {}) const;
   void multimem_reduce(int64_t count, int root, Reduction reduction,
@@ -389,8 +394,8 @@ class ASHLAR_EXPORT Handle {
   void* view_of(int rank, const ElementRange& range) const;
   void* pad_of(int rank, const ElementRange& range) const;
 
-  // Returns the options with the offset of `elements`. Throws InvalidArgument if the elements are
-  // not in this rank's memory.
+  // Returns a copy of the options with offset_bytes set to the offset of `elements`. Throws
+  // InvalidArgument if the elements are not in this rank's memory.
   template <typename T>
   CollectiveOptions options_for(std::span<T> elements, CollectiveOptions options,
                                 void* out = nullptr) const {

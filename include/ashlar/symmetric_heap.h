@@ -26,16 +26,16 @@ namespace ashlar::symm {
 class SymmetricBuffer;
 
 struct HeapOptions {
-  std::string backend = "host";  // where host memory comes from: one of Heap::backends()
+  std::string backend = "host";  // source of host memory: one of Heap::backends()
   // If set, buffers are memory of this device instead of the host. The device must outlive the heap
   // and everything made from it. The host must not dereference addresses of these buffers; use put
   // and get.
   Device* device = nullptr;
-  // The size of the user's signal pad in front of each buffer. Same on all ranks.
+  // The size of the user's signal pad in front of each buffer. Must be the same on all ranks.
   size_t pad_bytes = 9216;
   std::chrono::milliseconds heartbeat{1000};  // interval of heartbeats in the store
-  // A rank without a heartbeat for this long counts as lost. At least 3 heartbeats; same on all
-  // ranks.
+  // A rank without a heartbeat for this long counts as lost. Must be at least 3 heartbeats, and the
+  // same on all ranks.
   std::chrono::milliseconds lease{5000};
   // For tests: ranks with different values treat each other as if they were on different machines.
   // Up to 64 bytes.
@@ -51,7 +51,7 @@ struct AllocateOptions {
 };
 
 // The symmetric heap of one rank. All ranks must make the same allocations in the same order, which
-// the rendezvous verifies. Kept alive by its buffers, groups and handles. Thread safe.
+// the rendezvous verifies. Buffers, groups and handles of the heap keep it alive. Thread safe.
 //
 // After a fork, the heap and everything made from it belong to the parent: in the child, calls that
 // involve other ranks throw InvalidArgument, and destructors do nothing. Existing views remain
@@ -62,9 +62,9 @@ class ASHLAR_EXPORT Heap {
   // end is in use, or the device cannot share memory.
   explicit Heap(const HeapOptions& options = {});
 
-  // Allocates this rank's buffer, aligned to 128 bytes. Not collective. The signal pad in front of
-  // it is zeroed; if a persistent id is reused, the pad keeps its contents. The buffer's contents
-  // are uninitialized.
+  // Allocates this rank's buffer, aligned to 128 bytes. The call is not collective. The signal pad
+  // in front of the buffer is zeroed, but keeps its contents if a persistent id is reused. The
+  // buffer's contents are uninitialized.
   // Throws OutOfMemory; InvalidArgument if the persistent id is in use or had another size, or the
   // group name is invalid.
   SymmetricBuffer allocate(size_t bytes, const AllocateOptions& options = {});
@@ -122,8 +122,8 @@ struct SymmetricPoolOptions {
 
 struct SymmetricPoolStats {
   size_t segment_count = 0;
-  size_t segment_bytes = 0;    // of all segments
-  size_t used_bytes = 0;       // of live buffers, rounded up
+  size_t segment_bytes = 0;    // sum over all segments
+  size_t used_bytes = 0;       // sum of the rounded sizes of live buffers
   size_t buffer_count = 0;     // live buffers
   uint64_t call_count = 0;     // number of allocations, frees and trims
   uint64_t sequence_hash = 0;  // hash of the sequence of these calls
@@ -135,14 +135,17 @@ struct SymmetricPoolStats {
 // InvalidArgument that names the first difference. A segment is exchanged and mapped once for all
 // of its buffers.
 //
-// The space of a freed buffer may be reused immediately: make sure that all ranks are done with it
-// (with a barrier) before any rank frees it. Kept alive by its buffers. Thread safe.
+// The space of a freed buffer may be reused immediately: make sure, with a barrier, that all ranks
+// are done with the buffer before any rank frees it. Buffers of the pool keep it alive. Thread
+// safe.
 class ASHLAR_EXPORT SymmetricPool {
  public:
-  // Throws InvalidArgument if the heap has a pool with that name, or an option is out of range.
+  // Throws InvalidArgument if the heap already has a pool with that name, or an option is out of
+  // range.
   explicit SymmetricPool(const Heap& heap, const SymmetricPoolOptions& options = {});
 
-  // Allocates a buffer, aligned to 128 bytes and uninitialized. Not collective. Throws OutOfMemory.
+  // Allocates an uninitialized buffer, aligned to 128 bytes. The call is not collective. Throws
+  // OutOfMemory.
   SymmetricBuffer allocate(size_t bytes);
   // Frees segments without live buffers.
   void trim();

@@ -22,8 +22,8 @@ enum class PeerAccess {
 enum class ElementType { kF32, kF16, kBf16, kF64, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64 };
 enum class ReduceOp { kSum, kMin, kMax, kProd, kAvg, kAnd, kOr, kXor };
 
-ASHLAR_EXPORT std::string_view name(ElementType type);  // "bf16"
-ASHLAR_EXPORT std::string_view name(ReduceOp op);       // "sum"
+ASHLAR_EXPORT std::string_view name(ElementType type);  // returns "bf16", for example
+ASHLAR_EXPORT std::string_view name(ReduceOp op);       // returns "sum", for example
 ASHLAR_EXPORT size_t element_bytes(ElementType type);
 
 struct Reduction {
@@ -31,8 +31,8 @@ struct Reduction {
   ReduceOp op = ReduceOp::kSum;
 };
 
-// The element type of T: float, double, or an integer of 8 to 64 bits. For half-precision types,
-// use the functions that take a Reduction.
+// Returns the ElementType of T, which must be float, double, or an integer of 8 to 64 bits. For
+// half-precision types, use the functions that take a Reduction.
 template <typename T>
 constexpr ElementType element_type() {
   using Value = std::remove_cv_t<T>;

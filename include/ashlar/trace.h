@@ -15,15 +15,15 @@
 namespace ashlar {
 
 enum class TraceAction : uint8_t {
-  kAlloc,          // a block was allocated; bytes: as requested
+  kAlloc,          // a block was allocated; bytes: the requested size
   kFreeRequested,  // the caller freed a block
   kFreeCompleted,  // a freed block can be reused
   kSegmentAlloc,   // a segment was obtained from the device
   kSegmentFree,    // a segment was returned to the device
   kSegmentMap,     // part of an expandable segment was mapped
   kSegmentUnmap,   // part of an expandable segment was unmapped
-  kSnapshot,       // a snapshot was taken; bytes: all active bytes
-  kOom,            // an allocation failed; bytes: as rounded, address: the device's free bytes
+  kSnapshot,       // a snapshot was taken; bytes: the active bytes
+  kOom,            // an allocation failed; bytes: rounded size, address: the device's free bytes
   kAnnotate,       // the user annotated a live block; user_metadata: the text
 };
 
@@ -38,8 +38,8 @@ ASHLAR_EXPORT std::string_view name(TraceAction action);
 // must ignore them.
 struct TraceEntry {
   TraceAction action = TraceAction::kAlloc;
-  // A flag is false if the entry was read from a file without that field. The field then has its
-  // default.
+  // A flag is false if the entry was read from a file without the field that the flag names. The
+  // field then has its default value.
   bool has_pool = true;
   bool has_time = true;
   bool has_compile_context = true;
@@ -56,10 +56,10 @@ struct TraceEntry {
   friend bool operator==(const TraceEntry&, const TraceEntry&) = default;
 };
 
-// Receives every operation except annotations, in order. Called after the allocator has released
-// its lock, so it may call the allocator; must not throw. Calls are serialized: one thread at a
-// time delivers entries, including those of other threads, so the call that caused an entry may
-// return before the entry is delivered.
+// Receives every operation except annotations, in order. The tracker is called after the allocator
+// has released its lock, so it may call the allocator. It must not throw. Calls are serialized: one
+// thread at a time delivers entries, including entries of other threads, so the call that caused an
+// entry may return before the entry is delivered.
 using TraceTracker = std::function<void(const TraceEntry& entry)>;
 
 }  // namespace ashlar

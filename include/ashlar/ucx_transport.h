@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. UCX as the transport to ranks on other machines. In a separate library,
-// ashlar::ucx, which requires UCX.
+// Errors: functions throw. Provides UCX as the transport to ranks on other machines. It is in a
+// separate library, ashlar::ucx, which requires UCX.
 //
 // Security: requests from peers are validated and must carry the random token of the memory region,
 // but any host that can reach the process's port can talk to UCX itself, which does not
@@ -20,11 +20,13 @@ namespace ashlar::symm {
 class Transport;
 
 struct UcxOptions {
-  // The transports that UCX may use, in the format of UCX_TLS: "tcp,self". Empty: the variable
-  // UCX_TLS, or UCX's choice. Must be the same on all ranks.
+  // The transports that UCX may use, in the format of UCX_TLS, such as "tcp,self". If empty, the
+  // environment variable UCX_TLS applies; if that is unset too, UCX chooses. Must be the same on
+  // all ranks.
   std::string transports{};
-  // The network devices that UCX may use, in the format of UCX_NET_DEVICES: "eth0". Empty: the
-  // variable UCX_NET_DEVICES, or UCX's choice. Must be the same on all ranks.
+  // The network devices that UCX may use, in the format of UCX_NET_DEVICES, such as "eth0". If
+  // empty, the environment variable UCX_NET_DEVICES applies; if that is unset too, UCX chooses.
+  // Must be the same on all ranks.
   std::string devices{};
   // How long the progress thread keeps polling after activity before it sleeps.
   std::chrono::microseconds busy_poll{50};

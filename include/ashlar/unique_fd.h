@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Errors: none. Owns a file descriptor and closes it. Errors from close(2) are ignored: the
-// descriptor is closed in any case.
+// descriptor is closed even then.
 #pragma once
 
 #include <utility>

@@ -20,8 +20,8 @@
 //            failed changed nothing and did not write its out parameters.
 //  Threads   Any function may be called from any thread at any time. The caller must not destroy an
 //            object while another thread uses it.
-//  Handles   Pointers to opaque structs. Null is ASHLAR_INVALID_ARGUMENT, except that destroy
-//            functions ignore it.
+//  Handles   Handles are pointers to opaque structs. A null handle is ASHLAR_INVALID_ARGUMENT,
+//            except that destroy functions ignore it.
 //  Structs   Structs with a `struct_size` may grow at their end. The caller sets it to sizeof the
 //            struct. Fields that only the caller's or only the library's version of the struct has
 //            are treated as 0, the default. A nonzero field that the library does not have is
@@ -102,7 +102,7 @@ typedef struct ashlar_device ashlar_device;
 // not available on this machine; the message gives the reason.
 ASHLAR_C_API ashlar_status ashlar_device_count(const char* backend,
                                                size_t* count) ASHLAR_C_NOEXCEPT;
-// Opens a device. Repeated calls return the same handle.
+// Opens a device. Calls for the same device return the same handle.
 ASHLAR_C_API ashlar_status ashlar_device_open(const char* backend, size_t index,
                                               ashlar_device** device) ASHLAR_C_NOEXCEPT;
 
@@ -114,7 +114,7 @@ typedef struct ashlar_device_properties {
   uint8_t uuid[16];
   uint64_t index;
   uint64_t capacity_bytes;
-  uint64_t granularity_bytes;  // of extents and reservations
+  uint64_t granularity_bytes;  // sizes of extents and reservations are multiples of this
   int32_t has_virtual_memory;
   int32_t has_stream_ordered_pool;
   int32_t has_capture;
@@ -179,7 +179,8 @@ typedef struct ashlar_allocator ashlar_allocator;
 typedef struct ashlar_block ashlar_block;
 
 // Creates an allocator. docs/reference/options.md describes the `options` string, for example
-// "engine:paged,max_split_size_mb:512". Null: the options of the environment. Empty: the defaults.
+// "engine:paged,max_split_size_mb:512". Null selects the options in the environment, an empty
+// string the defaults.
 ASHLAR_C_API ashlar_status ashlar_allocator_create(ashlar_device* device, const char* options,
                                                    ashlar_allocator** allocator) ASHLAR_C_NOEXCEPT;
 // Returns all memory to the device, including blocks that are still allocated.
@@ -206,7 +207,7 @@ ASHLAR_C_API ashlar_status ashlar_record_stream_of(ashlar_allocator* allocator, 
 ASHLAR_C_API ashlar_status ashlar_base_allocation(ashlar_allocator* allocator, void* memory,
                                                   void** base, size_t* bytes) ASHLAR_C_NOEXCEPT;
 
-// Allocation by handle, which saves the lookup of the address. Use of a freed block is
+// Allocation by handle, which saves the lookup of the address. Using a freed block returns
 // ASHLAR_INVALID_ARGUMENT unless the block was allocated again.
 
 // Like ashlar_allocate, but the block must be freed by its handle, and 0 bytes are
@@ -224,8 +225,8 @@ ASHLAR_C_API void* ashlar_block_address(const ashlar_block* block) ASHLAR_C_NOEX
 // Returns the size of the block, as requested; 0 for a null block.
 ASHLAR_C_API size_t ashlar_block_bytes(const ashlar_block* block) ASHLAR_C_NOEXCEPT;
 
-// Returns cached memory to the device, except that of retained pools. Waits for pending frees;
-// during a capture, does not wait and may keep memory.
+// Returns cached memory to the device, except memory of retained pools. Waits for pending frees,
+// except during a capture: it then keeps memory for which it would have to wait.
 ASHLAR_C_API ashlar_status ashlar_trim(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
 // Limits the allocator to a fraction of the device's capacity, in [0, 1]; 1 removes the limit.
 ASHLAR_C_API ashlar_status ashlar_set_memory_fraction(ashlar_allocator* allocator,
@@ -269,8 +270,8 @@ typedef struct ashlar_plugin ashlar_plugin;
 ASHLAR_C_API ashlar_status ashlar_plugin_load(ashlar_device* device, const char* library,
                                               const char* alloc_symbol, const char* free_symbol,
                                               ashlar_plugin** plugin) ASHLAR_C_NOEXCEPT;
-// Wraps functions of the caller. `hooks` may be null. The functions and the table must stay valid
-// until the process exits.
+// Makes a plug-in of functions in the calling program. `hooks` may be null. The functions and the
+// table must stay valid until the process exits.
 ASHLAR_C_API ashlar_status ashlar_plugin_wrap(ashlar_device* device, ashlar_plugin_alloc alloc,
                                               ashlar_plugin_free free,
                                               const struct ashlar_plugin_hooks* hooks,
@@ -280,14 +281,14 @@ ASHLAR_C_API void ashlar_plugin_destroy(ashlar_plugin* plugin) ASHLAR_C_NOEXCEPT
 
 typedef struct ashlar_pool_options {
   size_t struct_size;
-  ashlar_plugin* source;  // null: the device
+  ashlar_plugin* source;  // null: memory comes from the device
   int32_t use_on_oom;     // cached blocks may serve the default pool if all else fails
-  int32_t no_split;       // one block per segment
+  int32_t no_split;       // segments are not split into several blocks
   int32_t never_remap;    // addresses are never remapped
   int32_t reserved;       // must be 0
-  const char* tag;        // for ashlar_pause and ashlar_resume; null: none
+  const char* tag;        // for ashlar_pause and ashlar_resume; may be null
 } ashlar_pool_options;
-// Creates a pool with one reference, held by the caller. Null options: the defaults.
+// Creates a pool with one reference, held by the caller. Null options select the defaults.
 ASHLAR_C_API ashlar_status ashlar_pool_create(ashlar_allocator* allocator,
                                               const ashlar_pool_options* options,
                                               ashlar_pool* pool) ASHLAR_C_NOEXCEPT;
@@ -309,8 +310,8 @@ ASHLAR_C_API ashlar_status ashlar_pool_trim(ashlar_allocator* allocator,
 // held: it must not call the allocator.
 typedef int (*ashlar_route_filter)(ashlar_stream stream, void* context);
 // Routes allocations to the pool until ashlar_pool_end. With a filter, routes the allocations on
-// streams that the filter accepts; without a filter, those of the calling thread. Creates the pool
-// if it does not exist, and retains it.
+// streams that the filter accepts; without a filter, the allocations of the calling thread. Creates
+// the pool if it does not exist, and retains it.
 ASHLAR_C_API ashlar_status ashlar_pool_begin(ashlar_allocator* allocator, ashlar_pool pool,
                                              ashlar_route_filter filter,
                                              void* context) ASHLAR_C_NOEXCEPT;
@@ -344,7 +345,7 @@ typedef struct ashlar_stat {
 typedef struct ashlar_stats {
   size_t struct_size;
   ashlar_stat allocation;       // allocated blocks
-  ashlar_stat allocated_bytes;  // their sizes
+  ashlar_stat allocated_bytes;  // sizes of allocated blocks
   ashlar_stat active;           // blocks that are allocated or pending free
   ashlar_stat active_bytes;
   ashlar_stat requested_bytes;  // requested sizes of active blocks
@@ -382,7 +383,7 @@ typedef struct ashlar_history_options {
   ashlar_stacks stacks;
   int32_t clear;  // discard earlier entries
 } ashlar_history_options;
-// Starts recording. Null options: the defaults.
+// Starts recording. Null options select the defaults.
 ASHLAR_C_API ashlar_status ashlar_history_start(
     ashlar_allocator* allocator, const ashlar_history_options* options) ASHLAR_C_NOEXCEPT;
 // Stops recording and discards all entries.
@@ -410,13 +411,13 @@ typedef struct ashlar_live_server ashlar_live_server;
 typedef struct ashlar_live_server_options {
   size_t struct_size;
   int32_t has_port;   // 0: only the Unix socket, for processes of the same user
-  uint16_t port;      // of 127.0.0.1; 0: any free port
+  uint16_t port;      // a port of 127.0.0.1; 0: any free port
   const char* token;  // 16 to 128 letters, digits, - and _; null: a random token
 } ashlar_live_server_options;
-// Starts the server. Null options: the defaults. ASHLAR_DEVICE_FAULT if the port is in use.
+// Starts the server. Null options select the defaults. ASHLAR_DEVICE_FAULT if the port is in use.
 ASHLAR_C_API ashlar_status ashlar_live_server_start(const ashlar_live_server_options* options,
                                                     ashlar_live_server** server) ASHLAR_C_NOEXCEPT;
-// Returns the URL of the server, "http://127.0.0.1:PORT/TOKEN/"; empty if it has no port.
+// Returns the URL of the server, "http://127.0.0.1:PORT/TOKEN/"; empty if the server has no port.
 ASHLAR_C_API ashlar_status ashlar_live_server_url(const ashlar_live_server* server,
                                                   ashlar_bytes** url) ASHLAR_C_NOEXCEPT;
 // Closes all connections and destroys the handle.
@@ -462,8 +463,8 @@ typedef void (*ashlar_oom_observer)(const ashlar_oom_notice* notice, void* conte
 ASHLAR_C_API ashlar_status ashlar_add_oom_observer(ashlar_allocator* allocator,
                                                    ashlar_oom_observer observer,
                                                    void* context) ASHLAR_C_NOEXCEPT;
-// Called when no cached block fits a request; without a cache, when the device is out of memory.
-// Returns nonzero if it freed something, so that a retry may succeed.
+// Called when no cached block fits a request or, for requests that bypass the cache, when the
+// device is out of memory. Returns nonzero if it freed memory, so that a retry may succeed.
 typedef int (*ashlar_free_memory_callback)(void* context);
 ASHLAR_C_API ashlar_status ashlar_add_free_memory_callback(ashlar_allocator* allocator,
                                                            ashlar_free_memory_callback callback,

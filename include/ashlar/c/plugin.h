@@ -17,16 +17,18 @@
 extern "C" {
 #endif
 
-// Returns memory of at least `bytes` bytes for work on the stream, a driver's handle (null: the
-// default stream). Returns null if out of memory; Ashlar then reclaims memory and may try again.
+// Returns memory of at least `bytes` bytes for work on the stream. `stream` is the driver's handle;
+// null is the default stream. Returns null if out of memory; Ashlar then reclaims memory and may
+// try again.
 typedef void* (*ashlar_plugin_alloc)(size_t bytes, int device, void* stream);
 // Frees memory; the other arguments are those of the allocation. Work on the stream may still use
 // the memory. Work on another stream may use it only if record_stream was called for that stream.
 typedef void (*ashlar_plugin_free)(void* memory, size_t bytes, int device, void* stream);
 
-// Incremented if a field changes its meaning. New fields are appended, which `struct_size` reveals.
+// The version is incremented if a field changes its meaning. New fields are appended to the struct,
+// which increases `struct_size`.
 #define ASHLAR_PLUGIN_ABI_VERSION 1u
-// The symbol of the hook table, unless the options name another.
+// The symbol of the hook table, unless the options name another symbol.
 #define ASHLAR_PLUGIN_HOOKS_SYMBOL "ashlar_plugin_hooks"
 
 // Returns nonzero if allocations on the stream go to the pool.
@@ -38,7 +40,7 @@ struct ashlar_plugin_hooks {
   uint32_t struct_size;  // sizeof(struct ashlar_plugin_hooks) when the plug-in was compiled
 
   // Called once for each allocator or pool source that uses the plug-in, before any other function
-  // is called for it. May therefore be called several times for one device, also while allocations
+  // is called for it. May therefore be called several times for one device, even while allocations
   // are live.
   void (*init)(int device);
   // Releases cached memory. Called when the user trims an allocator and when memory is short.
@@ -47,8 +49,9 @@ struct ashlar_plugin_hooks {
   void (*memory_fraction)(double fraction, int device);
   // Returns the start of the allocation that contains `memory`, and sets `bytes` to its size.
   void* (*base_alloc)(void* memory, size_t* bytes);
-  // Declares that work queued so far on another stream uses the memory. With this hook, the plug-in
-  // waits for that work after the free; without it, Ashlar defers the free.
+  // Declares that work queued so far on another stream uses the memory. A plug-in with this hook
+  // must itself wait for that work after the free. For a plug-in without this hook, Ashlar defers
+  // the free.
   void (*record_stream)(void* memory, void* stream);
   // Routes allocations that the filter accepts to the pool, until end_allocate_to_pool. The pair
   // (`capture`, `user`) is the pool's id: `capture` is nonzero for the pool of a capture, `user`

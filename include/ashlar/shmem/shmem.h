@@ -45,8 +45,9 @@ ASHLAR_SHMEM_API void* shmem_ptr(const void* dest, int pe);
 ASHLAR_SHMEM_API int shmem_pe_accessible(int pe);
 ASHLAR_SHMEM_API int shmem_addr_accessible(const void* addr, int pe);
 
-// Memory management. Collective: all PEs make the same calls in the same order, which is checked.
-// Return null on all PEs if the symmetric heap (SHMEM_SYMMETRIC_SIZE) is exhausted.
+// Memory management. These functions are collective: all PEs must make the same calls in the same
+// order, which is checked. They return null on all PEs if the symmetric heap (SHMEM_SYMMETRIC_SIZE)
+// is exhausted.
 ASHLAR_SHMEM_API void* shmem_malloc(size_t size);
 ASHLAR_SHMEM_API void* shmem_calloc(size_t count, size_t size);
 ASHLAR_SHMEM_API void* shmem_align(size_t alignment, size_t size);
@@ -63,7 +64,7 @@ ASHLAR_SHMEM_API void shmem_sync_all(void);
 // Locks. A lock is a symmetric word, initially 0. Waiting PEs acquire it in FIFO order.
 ASHLAR_SHMEM_API void shmem_set_lock(long* lock);
 ASHLAR_SHMEM_API void shmem_clear_lock(long* lock);
-// Returns 0 if this PE acquired the lock, 1 if it is held.
+// Returns 0 if this PE acquired the lock, 1 if the lock is already held.
 ASHLAR_SHMEM_API int shmem_test_lock(long* lock);
 
 // Teams. Queries return -1 if the team does not exist.
@@ -87,7 +88,7 @@ ASHLAR_SHMEM_API int shmem_team_split_2d(shmem_team_t parent_team, int xrange,
 ASHLAR_SHMEM_API int shmem_team_sync(shmem_team_t team);
 ASHLAR_SHMEM_API void shmem_team_destroy(shmem_team_t team);
 
-// Contexts. In calls on a context, PE numbers are those of its team. shmem_ctx_fence and
+// Contexts. In calls on a context, PE numbers are relative to its team. shmem_ctx_fence and
 // shmem_ctx_quiet apply to all contexts.
 ASHLAR_SHMEM_API int shmem_ctx_create(long options, shmem_ctx_t* ctx);
 ASHLAR_SHMEM_API int shmem_team_create_ctx(shmem_team_t team, long options, shmem_ctx_t* ctx);
@@ -99,7 +100,7 @@ ASHLAR_SHMEM_API void shmem_ctx_quiet(shmem_ctx_t ctx);
 // Does nothing.
 ASHLAR_SHMEM_API void shmem_pcontrol(int level, ...);
 
-// Deprecated.
+// Deprecated functions.
 ASHLAR_SHMEM_API void start_pes(int npes);
 ASHLAR_SHMEM_API int _my_pe(void);
 ASHLAR_SHMEM_API int _num_pes(void);

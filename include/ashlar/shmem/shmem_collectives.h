@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives over teams and, deprecated, over active sets. Included by shmem.h. All PEs of the
-// team call them in the same order, with the same sizes (except collect) and symmetric addresses.
-// Collectives over teams return 0.
+// Collectives over teams and, deprecated, over active sets. Included by shmem.h. All PEs of a team
+// must call its collectives in the same order, with symmetric addresses and, except for collect,
+// the same sizes. Collectives over teams return 0.
 #pragma once
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
 // OpenSHMEM prescribes the names and the shape of the macros.
@@ -30,8 +30,8 @@ ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DECLARE)
 ASHLAR_SHMEM_DECLARE_TRANSFERS(, mem, void)
 #undef ASHLAR_SHMEM_DECLARE_TRANSFERS
 
-// Reductions combine elements in the order of PEs; all PEs get bitwise equal results. `dest` equals
-// `source` or does not overlap it.
+// Reductions combine elements in the order of PEs; all PEs get bitwise equal results. `dest` must
+// either equal `source` or not overlap it.
 #define ASHLAR_SHMEM_DECLARE_REDUCTION(NAME, T, OPNAME, OP)                         \
   ASHLAR_SHMEM_API int shmem_##NAME##_##OPNAME##_reduce(shmem_team_t team, T* dest, \
                                                         const T* source, size_t nreduce);
@@ -49,8 +49,8 @@ ASHLAR_SHMEM_ARITHMETIC_REDUCE_TYPES(ASHLAR_SHMEM_DECLARE)
 #undef ASHLAR_SHMEM_DECLARE
 #undef ASHLAR_SHMEM_DECLARE_REDUCTION
 
-// Deprecated. An active set has PE_size PEs: PE_start, PE_start + 2^logPE_stride, and so on. pSync
-// and pWrk are neither read nor written.
+// Deprecated collectives over active sets. An active set has PE_size PEs: PE_start, PE_start +
+// 2^logPE_stride, and so on. pSync and pWrk are neither read nor written.
 ASHLAR_SHMEM_API void shmem_barrier(int PE_start, int logPE_stride, int PE_size, long* pSync);
 ASHLAR_SHMEM_API void shmem_sync(int PE_start, int logPE_stride, int PE_size, long* pSync);
 

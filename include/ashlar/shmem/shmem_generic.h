@@ -36,8 +36,8 @@
   ASHLAR_SHMEM_CASE(unsigned char, NAME_OF(uchar, OP)),          \
   ASHLAR_SHMEM_CASE(long double, NAME_OF(longdouble, OP))
 
-// Select the function of operation OP for the type of POINTER. Each macro accepts the types of the
-// table of the same name in shmem_types.h.
+// These macros select the function of operation OP for the type of POINTER. Each macro accepts the
+// types of the table of the same name in shmem_types.h.
 #define ASHLAR_SHMEM_SELECT_RMA(POINTER, OP, NAME_OF)                                             \
   _Generic((POINTER), ASHLAR_SHMEM_WORD_CASES(OP, NAME_OF), ASHLAR_SHMEM_SHORT_CASES(OP, NAME_OF), \
            ASHLAR_SHMEM_FLOAT_CASES(OP, NAME_OF),                                                 \
@@ -66,7 +66,7 @@
 // clang-format on
 
 // Selection by argument count: a context adds one argument. CALL_<n> calls an operation that has n
-// arguments without a context.
+// arguments, not counting a context.
 #define ASHLAR_SHMEM_ARGUMENT_4(A, B, C, CHOSEN, ...) CHOSEN
 #define ASHLAR_SHMEM_ARGUMENT_5(A, B, C, D, CHOSEN, ...) CHOSEN
 #define ASHLAR_SHMEM_ARGUMENT_6(A, B, C, D, E, CHOSEN, ...) CHOSEN

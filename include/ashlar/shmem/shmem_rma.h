@@ -24,7 +24,7 @@ extern "C" {
 ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DECLARE)
 #undef ASHLAR_SHMEM_DECLARE
 
-// Contiguous elements, named by type or by number of bits.
+// Functions on contiguous elements; the name gives the element type or its number of bits.
 #define ASHLAR_SHMEM_DECLARE_BLOCKS(NAME, T)                                                       \
   ASHLAR_SHMEM_API void shmem_##NAME(T* dest, const T* source, size_t nelems, int pe);             \
   ASHLAR_SHMEM_API void shmem_##NAME##_nbi(T* dest, const T* source, size_t nelems, int pe);       \
@@ -39,8 +39,8 @@ ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DECLARE)
                                      size_t nelems, int pe);                                       \
   ASHLAR_SHMEM_API void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, ptrdiff_t tst, \
                                          ptrdiff_t sst, size_t nelems, int pe);
-// Puts the data, then updates the word `sig_addr` of the PE as `sig_op` says: SHMEM_SIGNAL_SET or
-// SHMEM_SIGNAL_ADD.
+// Puts the data, then updates the PE's word at `sig_addr`: SHMEM_SIGNAL_SET stores `signal`,
+// SHMEM_SIGNAL_ADD adds it.
 #define ASHLAR_SHMEM_DECLARE_SIGNALS(NAME, T)                                                      \
   ASHLAR_SHMEM_API void shmem_##NAME(T* dest, const T* source, size_t nelems, uint64_t* sig_addr,  \
                                      uint64_t signal, int sig_op, int pe);                         \
@@ -70,7 +70,7 @@ ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DECLARE)
   ASHLAR_SHMEM_DECLARE_SIGNALS(put##BITS##_signal, void)
 ASHLAR_SHMEM_SIZES(ASHLAR_SHMEM_DECLARE)
 #undef ASHLAR_SHMEM_DECLARE
-// Bytes.
+// Functions on bytes.
 ASHLAR_SHMEM_DECLARE_BLOCKS(putmem, void)
 ASHLAR_SHMEM_DECLARE_BLOCKS(getmem, void)
 ASHLAR_SHMEM_DECLARE_SIGNALS(putmem_signal, void)

@@ -28,7 +28,7 @@ typedef double _Complex ashlar_shmem_complexd;
 #define SHMEM_VENDOR_STRING "Ashlar"
 #define SHMEM_MAX_NAME_LEN 64
 
-// Handles are keys of a table, so that stale ones are detected.
+// Handles are keys of a table, so that stale handles are detected.
 typedef struct ashlar_shmem_team* shmem_team_t;
 typedef struct ashlar_shmem_context* shmem_ctx_t;
 
@@ -104,7 +104,7 @@ typedef struct {
 // X(bits in the function name, bytes).
 #define ASHLAR_SHMEM_SIZES(X) X(8, 1) X(16, 2) X(32, 4) X(64, 8) X(128, 16)
 
-// Types of atomics.
+// Types of atomic operations.
 #define ASHLAR_SHMEM_ATOMIC_TYPES(X) \
   X(int, int)                        \
   X(long, long)                      \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting for, and testing, words of this PE's symmetric memory that other PEs change. Included by
-// shmem.h. Words with a nonzero entry in `status` are excluded; a null `status` excludes none.
+// Waits for, and tests of, words in this PE's symmetric memory that other PEs change. Included by
+// shmem.h. Words with a nonzero entry in `status` are excluded; a null `status` excludes no word.
 #pragma once
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
 // OpenSHMEM prescribes the names and the shape of the macros.
@@ -42,7 +42,7 @@ extern "C" {
 ASHLAR_SHMEM_WAIT_TYPES(ASHLAR_SHMEM_DECLARE)
 #undef ASHLAR_SHMEM_DECLARE
 
-// Returns the value that satisfied the comparison.
+// Waits until the signal word satisfies the comparison, and returns its value.
 ASHLAR_SHMEM_API uint64_t shmem_signal_wait_until(uint64_t* sig_addr, int cmp, uint64_t cmp_value);
 
 // Deprecated: waits until the word differs from `cmp_value`.
