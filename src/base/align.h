@@ -18,7 +18,8 @@ constexpr uint64_t align_down(uint64_t value, uint64_t alignment) {
   return value & ~(alignment - 1);
 }
 
-// REQUIRES: the result does not overflow. Use try_align_up for sizes from callers or files.
+// Rounds up to a multiple of `alignment`. REQUIRES: the result does not overflow. Use try_align_up
+// for sizes from callers or files.
 constexpr uint64_t align_up(uint64_t value, uint64_t alignment) {
   return align_down(value + alignment - 1, alignment);
 }

@@ -20,8 +20,8 @@ namespace ashlar {
 
 // Returns an id of the calling thread that no other live thread has; never 0. A later thread may
 // get the id of a thread that has ended. On x86-64 and aarch64, the id is the thread pointer, which
-// one instruction reads; a thread_local of a shared object needs a call, too slow for the fast
-// path.
+// one instruction reads. To read a thread_local variable of a shared object would take a call,
+// which is too slow for the fast path.
 [[gnu::always_inline]] inline uintptr_t thread_id_fast() {
 #if defined(__x86_64__) && defined(__LP64__) && defined(__linux__)
   uintptr_t id = 0;
@@ -37,17 +37,17 @@ namespace ashlar {
 #endif
 }
 
-// What a biased mutex protects, in the order in which a thread locks mutexes of different ranks.
+// Names what a biased mutex protects. A thread locks mutexes of different ranks in this order.
 enum class LockRank : uint8_t { kArena, kHistory };
 
-// Per-thread state that other threads inspect to revoke a bias. Never freed: a new thread reuses
-// the record of a thread that has ended, including the mutexes biased to the record. Written by
-// every biased lock, so each record has its own cache lines.
+// Per-thread state that other threads inspect to revoke a bias. A record is never freed: a new
+// thread reuses the record of a thread that has ended, including the mutexes biased to the record.
+// Every biased lock writes to the record, so each record has its own cache lines.
 struct alignas(128) ThreadRecord {
   // Whether the thread is inside a critical section of a biased mutex, for each LockRank.
   std::array<std::atomic<bool>, 2> is_inside{};
   std::atomic<uintptr_t> thread_id{0};  // id of the thread; 0 if unused
-  ThreadRecord* next = nullptr;         // in the list of unused records
+  ThreadRecord* next = nullptr;         // next record in the list of unused records
 
   // Returns the record of the calling thread.
   static ThreadRecord* current() { return own_record != nullptr ? own_record : acquire(); }
@@ -70,7 +70,7 @@ void barrier_all_threads();
 
 }  // namespace bias
 
-// Lock a biased mutex with BiasedLock, OwnedLock or lock_unbiased.
+// A mutex with a bias. It is locked with BiasedLock, OwnedLock or lock_unbiased.
 template <LockRank kRank>
 class ASHLAR_CAPABILITY("mutex") BiasedMutex {
  public:
@@ -160,11 +160,11 @@ class ASHLAR_SCOPED_CAPABILITY BiasedLock {
 
  private:
   BiasedMutex<kRank>& mutex_;
-  ThreadRecord* me_;  // null: locked without bias, so mutex_.mutex_ is held
+  ThreadRecord* me_;  // null: the mutex was locked without bias, so mutex_.mutex_ is held
 };
 
-// Holds a biased mutex for a scope if the mutex is biased to this thread, which takes a few
-// instructions and no call. For fast paths that have a fallback (see is_held).
+// Holds a biased mutex for a scope, but only if the mutex is biased to this thread. Locking takes a
+// few instructions and no call. A fast path checks is_held and falls back to its slow path.
 template <LockRank kRank>
 class OwnedLock {
  public:
@@ -190,7 +190,7 @@ class OwnedLock {
   bool is_held() const { return me_ != nullptr; }
 
  private:
-  ThreadRecord* me_;  // null: not held
+  ThreadRecord* me_;  // null: the mutex is not held
 };
 
 }  // namespace ashlar

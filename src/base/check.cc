@@ -11,7 +11,7 @@
 namespace ashlar {
 namespace {
 
-// Relaxed: no other data is published with the handler.
+// Accessed in relaxed order, because no other data is published with the handler.
 std::atomic<FailureHandler> failure_handler{nullptr};
 
 }  // namespace

@@ -15,7 +15,8 @@ namespace ashlar {
 // Called with a description of a violation. If the handler returns, the process aborts.
 using FailureHandler = void (*)(std::string_view description);
 
-// Installs a handler and returns the previous one. Null: only abort. Thread safe.
+// Installs a handler and returns the previous handler. Null removes the handler, so that a
+// violation only aborts the process. Thread safe.
 FailureHandler set_failure_handler(FailureHandler handler);
 
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);

@@ -193,7 +193,8 @@ Result<ReceivedMessage> receive_message(int socket_fd, std::span<uint8_t> buffer
 Result<ReceivedDescriptors> receive_descriptors(int socket_fd, std::span<uint8_t> buffer,
                                                 size_t max_fds, std::chrono::milliseconds timeout) {
   iovec part{buffer.data(), buffer.size()};
-  // Room for the kernel's maximum, so that every received descriptor is closed on error.
+  // The buffer has room for the kernel's maximum, so that every received descriptor is closed on
+  // error.
   alignas(cmsghdr) char control[CMSG_SPACE(kMaxAttachedFds * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &part;
@@ -208,8 +209,8 @@ Result<ReceivedDescriptors> receive_descriptors(int socket_fd, std::span<uint8_t
   if ((message.msg_flags & MSG_TRUNC) != 0 || received.fds.size() > max_fds) {
     return Status::format("the other process sent more data than the protocol allows");
   }
-  // If MSG_CTRUNC is set, the kernel dropped some descriptors, although the buffer has room for
-  // all. Closes the others, because the message is incomplete.
+  // If MSG_CTRUNC is set, the kernel dropped some descriptors, although the buffer has room for all
+  // of them. The descriptors that arrived are closed, because the message is incomplete.
   if ((message.msg_flags & MSG_CTRUNC) != 0) {
     received.fds.clear();
     return Status::device_fault("recvmsg", EMFILE,

@@ -22,7 +22,7 @@ namespace ashlar {
 
 struct PeerCredentials {
   uid_t uid = 0;
-  pid_t pid = 0;  // of the process at the other end; 0: not visible in this pid namespace
+  pid_t pid = 0;  // the process at the other end; 0: not visible in this pid namespace
 };
 
 enum class LocalSocketType {
@@ -53,15 +53,15 @@ Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::millisecon
 // first.
 Result<UniqueFd> accept_or_stop(int listening_fd, int stop_fd);
 
-// Accepts a pending connection. REQUIRES: poll(2) reported one, and no other thread accepts from
-// this socket.
+// Accepts a pending connection. REQUIRES: poll(2) reported a connection, and no other thread
+// accepts from this socket.
 Result<UniqueFd> accept_pending(int listening_fd);
 
 // Returns the peer's credentials, as reported by the kernel.
 Result<PeerCredentials> peer_credentials(int socket_fd);
 
-// Sends one message. An `attached_fd` of -1 attaches nothing. Does not take ownership of the
-// descriptor.
+// Sends one message with the descriptor `attached_fd`, or without a descriptor if it is -1. Does
+// not take ownership of the descriptor.
 Status send_message(int socket_fd, std::span<const uint8_t> bytes, int attached_fd,
                     std::chrono::milliseconds timeout);
 // Receives one message. kFormat: the message is longer than the buffer, has more than one
@@ -70,7 +70,8 @@ Result<ReceivedMessage> receive_message(int socket_fd, std::span<uint8_t> buffer
                                         std::chrono::milliseconds timeout);
 
 inline constexpr size_t kMaxAttachedFds = 253;  // the kernel's limit for one message
-// Sends one message with up to kMaxAttachedFds descriptors. Does not take ownership of them.
+// Sends one message with up to kMaxAttachedFds descriptors. Does not take ownership of the
+// descriptors.
 Status send_descriptors(int socket_fd, std::span<const uint8_t> bytes,
                         std::span<const UniqueFd> fds, std::chrono::milliseconds timeout);
 // Receives one message with several descriptors. kFormat: the message is longer than the buffer or

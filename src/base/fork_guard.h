@@ -21,30 +21,30 @@ class ForkGuard {
  public:
   ForkGuard() : fork_count_(count_forks()) {}
 
-  // Returns whether the calling process constructed this object: false in a child forked since
-  // then, and in the child's children.
+  // Returns whether the calling process constructed this object. The result is false in every
+  // process that was forked from the creating process afterwards, directly or indirectly.
   bool in_creating_process() const {
     return fork_count_ == process_fork_count.load(std::memory_order_relaxed);
   }
 
  private:
-  // Starts counting on the first call.
+  // Returns process_fork_count. The first call registers the handler that counts.
   static uint64_t count_forks() {
-    // Registration fails only if memory runs out. Forks are not counted in that case.
+    // Registration fails only if memory runs out; forks are then not counted.
     static const int registered = ::pthread_atfork(
         nullptr, nullptr, [] { process_fork_count.fetch_add(1, std::memory_order_relaxed); });
     static_cast<void>(registered);
     return process_fork_count.load(std::memory_order_relaxed);
   }
 
-  // Number of forks between the first process that used a guard and this process. Relaxed, because
-  // it changes only in a new child, which has a single thread.
+  // Number of forks between the first process that used a guard and this process. Relaxed order
+  // suffices, because the count changes only in a new child, which has a single thread.
   static inline constinit std::atomic<uint64_t> process_fork_count{0};
   uint64_t fork_count_;  // process_fork_count at construction
 };
 
 // Creates an object that is destroyed only in the process that created it; a forked child leaks its
-// copy. For types whose destructor joins threads or communicates with peers.
+// copy. Use it for types whose destructor joins threads or communicates with peers.
 template <typename T, typename... Arguments>
 std::shared_ptr<T> make_fork_guarded(Arguments&&... arguments) {
   auto created = std::make_unique<T>(std::forward<Arguments>(arguments)...);

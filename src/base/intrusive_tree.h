@@ -40,8 +40,8 @@ class IntrusiveTree {
   // REQUIRES: `item` is in this tree.
   void erase(T* item);
 
-  // Return the first and last members, and the neighbours of a member, in order; null if there is
-  // none.
+  // These functions return the first or last member, or the member after or before `item`, in
+  // order. They return null if there is no such member.
   T* first() const { return item_of(leftmost(root_)); }
   T* last() const { return item_of(rightmost(root_)); }
   static T* next(const T* item);

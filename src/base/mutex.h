@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutexes with clang's thread-safety annotations: which lock guards a field, and which functions
-// require it. The annotations expand to nothing with other compilers.
+// Mutexes with clang's thread-safety annotations, which declare the lock that guards a field and
+// the lock that a function requires. The annotations expand to nothing with other compilers.
 #pragma once
 
 #include <pthread.h>

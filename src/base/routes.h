@@ -3,9 +3,9 @@
 // The private pools of an allocator: their use counts, and which streams are routed to which pool.
 // Shared by device and pinned memory. The owner manages the contents of the pools.
 //
-// Not thread safe; guarded by the owner's lock. Filters are user code. They are called under that
-// lock (see RouteFilter), but `end` returns the filter, so that the caller can destroy it without
-// the lock.
+// Not thread safe; guarded by the owner's lock. Filters are user code. They are called under the
+// owner's lock (see RouteFilter), but `end` returns the filter, so that the caller can destroy the
+// filter without the lock.
 #pragma once
 
 #include <map>
@@ -18,10 +18,10 @@ namespace ashlar {
 
 class Routes {
  public:
-  // Functions that can fail return kInvalidArgument: the pool does not exist (`create`: exists
-  // already), or is in the wrong state. A failed call changes nothing.
+  // Functions that can fail return kInvalidArgument if the pool does not exist (for `create`: if it
+  // already exists) or is in the wrong state. A failed call changes nothing.
 
-  Status create(PoolId pool);  // with a use count of 1
+  Status create(PoolId pool);  // the new pool has a use count of 1
   Status retain(PoolId pool);
   Status release(PoolId pool);
   Result<int> use_count(PoolId pool) const;
@@ -51,8 +51,8 @@ class Routes {
   };
   bool is_routed_to(PoolId pool) const;
 
-  std::map<PoolId, int> use_counts_;  // of all pools
-  std::vector<Route> routes_;         // oldest first; only existing pools
+  std::map<PoolId, int> use_counts_;  // keyed by pool; has every pool
+  std::vector<Route> routes_;         // oldest first; all refer to existing pools
 };
 
 // Returns the kInvalidArgument error for an unknown pool.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A Status is a null pointer, or a pointer to an immutable description.
+// Implements Status as a pointer to an immutable description of the error; null means ok.
 #include "ashlar/status.h"
 
 #include "base/text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads until the end of the file, because files in /proc have no size.
+// Reads until the end of the file, because files in /proc report a size of 0.
 #include "base/system_info.h"
 
 #include <fcntl.h>

@@ -14,7 +14,8 @@ TickClock::Sample TickClock::now() {
   return {ticks_now(), std::chrono::duration_cast<std::chrono::nanoseconds>(unix_time).count()};
 }
 
-// Until calibrate has taken a second sample, the rate is unknown and all ticks map to the start.
+// Until calibrate has taken a second sample, the rate is unknown, and all ticks map to the time of
+// the first sample.
 int64_t TickClock::unix_us(uint64_t ticks) const {
   const double elapsed_ticks = static_cast<double>(last_.ticks - start_.ticks);
   const double ns_per_tick =

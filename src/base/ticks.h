@@ -9,8 +9,8 @@
 
 namespace ashlar {
 
-// Returns the counter's value. Monotonic within a thread; across threads, as consistent as the
-// processor's counters.
+// Returns the counter's value. Values are monotonic within a thread; across threads, they are as
+// consistent as the counters of different processor cores.
 inline uint64_t ticks_now() {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
@@ -28,7 +28,7 @@ class TickClock {
  public:
   TickClock();
 
-  // Replaces the second sample by a new one, which makes later conversions more accurate.
+  // Replaces the second sample by a new sample, which makes later conversions more accurate.
   void calibrate();
   // Converts ticks to microseconds since the Unix epoch.
   int64_t unix_us(uint64_t ticks) const;

@@ -67,7 +67,7 @@ std::string format_bytes(size_t bytes) {
   int power = 1;
   while (power < static_cast<int>(kUnitLetters.size()) && (bytes >> (10 * power)) >= kKiB) ++power;
   const size_t whole = bytes >> (10 * power);
-  // A remainder in units of 1/1024 is precise enough for two decimals.
+  // The remainder is in units of 1/1024, which is precise enough for two decimals.
   const size_t remainder = (bytes >> (10 * (power - 1))) % kKiB;
   const size_t hundredths = whole * 100 + (remainder * 100 + kKiB / 2) / kKiB;
   return text(hundredths / 100, hundredths % 100 < 10 ? ".0" : ".", hundredths % 100, " ",

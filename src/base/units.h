@@ -18,10 +18,11 @@ inline constexpr size_t kGiB = size_t{1} << 30;
 
 // Parses a number, optionally with decimals, and an optional unit: B, K, KB, KiB and so on up to P.
 // All units are powers of 1024, as in accelerator tools. Case and one space before the unit are
-// ignored. kFormat: not a size, or not a whole number of bytes below 2^63.
+// ignored. kFormat: `text` is not a size, or the size is not a whole number of bytes below 2^63.
 Result<size_t> parse_bytes(std::string_view text);
 
-// Formats as "512 B", "20.00 MiB" or "141.00 GiB": rounded to two decimals from KiB on.
+// Formats a size as "512 B", "20.00 MiB" or "141.00 GiB". Sizes of 1 KiB and more are rounded to
+// two decimals.
 std::string format_bytes(size_t bytes);
 
 // Formats 3145728 as "3,145,728".

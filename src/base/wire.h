@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Little-endian serialization of numbers and strings, for records that other processes and machines
-// read. Readers do not trust their input: after truncated or oversized data the reader is not ok,
-// and every further read returns zero or an empty string.
+// read. Readers do not trust their input: after truncated or oversized data, WireReader::ok returns
+// false, and every further read returns zero or an empty string.
 #pragma once
 
 #include <cstdint>
