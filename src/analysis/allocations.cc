@@ -71,8 +71,8 @@ class AllocationFinder {
     live_.erase(entry.address.value());
   }
 
-  // Returns the index of the allocation that the entry frees. If none is live at the address, adds
-  // one that predates the trace.
+  // Returns the index of the allocation that the entry frees. If no allocation is live at the
+  // address, adds an allocation that predates the trace.
   uint32_t find_or_add(const TraceEntry& entry) {
     const auto [place, is_new] = live_.try_emplace(entry.address.value(), 0);
     if (is_new) {

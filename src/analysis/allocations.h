@@ -20,8 +20,8 @@ struct Allocation {
 
   uint32_t alloc_entry = kNoEntry;  // kNoEntry: the allocation predates the trace
   // Indexes of the free_requested and free_completed entries. The memory can be reused after
-  // free_completed. If the trace lacks one of the two, the index of the next entry that implies it.
-  // kNoEntry: the event did not happen within the trace.
+  // free_completed. If the trace lacks one of the two entries, its field holds the index of the
+  // next entry that implies the event. kNoEntry: the event did not happen within the trace.
   uint32_t free_entry = kNoEntry;
   uint32_t completed_entry = kNoEntry;
   DeviceAddress address{};
@@ -34,8 +34,8 @@ struct Allocation {
 };
 
 // An allocation whose address was allocated again although no completed free was recorded. The
-// displaced allocation ends with the alloc entry of the new one. Allocations::by_entry assigns that
-// entry to the new allocation.
+// displaced allocation ends with the alloc entry of the new allocation, to which
+// Allocations::by_entry assigns that entry.
 struct DisplacedAllocation {
   uint32_t entry = 0;
   uint32_t allocation = 0;  // index into Allocations::all
@@ -54,7 +54,7 @@ struct Allocations {
 };
 
 // Calls visit(entry, allocation) for every entry that changes an allocation, in order. A displaced
-// allocation is visited before the one that displaces it.
+// allocation is visited before the allocation that displaces it.
 template <typename Visit>
 void for_each_change(const Allocations& allocations, Visit visit) {
   auto displaced = allocations.displaced.begin();

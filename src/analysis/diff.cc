@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Totals each side by key, then pairs the totals of equal keys.
+// Sums up each side by key, then pairs the sums of equal keys.
 #include "analysis/diff.h"
 
 #include <algorithm>
@@ -50,7 +50,8 @@ std::map<StreamId, uint64_t> stream_numbers(const Allocations& allocations) {
   return numbers;
 }
 
-// Totals one side in the base fields; compare() moves the totals of the new side to the new fields.
+// Sums up one side by key, in the rows' base fields. For the new side, compare() then moves the
+// sums to the new fields.
 template <typename Key>
 Rows add_up(const DiffSide& side, Key key) {
   Rows rows;

@@ -15,7 +15,7 @@ namespace ashlar {
 // One side of a comparison: the allocations that occupy memory at one moment of one snapshot.
 struct DiffSide {
   const Allocations& allocations;
-  const std::vector<uint32_t>& stack_numbers;  // indexed by StackId; same StackIndex on both sides
+  const std::vector<uint32_t>& stack_numbers;  // indexed by StackId; both sides share a StackIndex
   const std::vector<uint32_t>& selected;       // indexes into allocations.all
 };
 
@@ -31,8 +31,9 @@ struct DiffRow {
   int64_t difference() const { return static_cast<int64_t>(new_bytes - base_bytes); }
 };
 
-// Rows are sorted by the absolute difference, largest first. In each list, sum(base_bytes) and
-// sum(new_bytes) equal the bytes of the base side and the new side.
+// The differences between two snapshots. Rows are sorted by the absolute difference, largest first.
+// In each list, sum(base_bytes) equals the bytes of the base side, and sum(new_bytes) those of the
+// new side.
 struct Diff {
   std::vector<DiffRow> by_stack{};       // key: stack number
   std::vector<DiffRow> by_size_class{};  // key: see size_class_of()

@@ -26,9 +26,9 @@ RequestClass request_class_of(const TraceEntry& entry);
 bool can_serve(const SnapshotSegment& segment, const RequestClass& request);
 
 struct GapCauses {
-  size_t requested_bytes = 0;  // of blocks in use or pending free
+  size_t requested_bytes = 0;  // requested sizes of blocks in use or pending free
   size_t rounding_bytes = 0;   // block sizes minus requested sizes of these blocks
-  // Free memory, by the first reason that applies:
+  // Free memory, by the first of these reasons that applies:
   size_t other_pool_bytes = 0;       // in another pool
   size_t other_stream_bytes = 0;     // on another stream
   size_t other_size_pool_bytes = 0;  // in the small-block pool, for a large request; or vice versa

@@ -20,7 +20,7 @@ Status not_a_limit_error(std::string_view given) {
       "\"", given, "\" is not a limit (expected an allowed increase such as ", "+2% or +100MiB)"));
 }
 
-// Accepts only digits and a decimal point, at most 12 characters.
+// Parses a percentage of at most 12 characters, all of them digits or a decimal point.
 std::optional<double> parse_percent(std::string_view digits) {
   if (digits.empty() || digits.size() > 12 ||
       digits.find_first_not_of("0123456789.") != std::string_view::npos) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Regression check for continuous integration: whether a run exceeds a baseline by more than the
-// given limits. Pure functions.
+// Regression check for continuous integration: determines whether a run exceeds a baseline by more
+// than the given limits. Pure functions.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,8 @@ struct GateMetrics {
 
 GateMetrics gate_metrics(const Timeline& timeline);
 
-// An allowed increase, as a fraction of the baseline or in bytes. At least one of the two is 0.
+// An allowed increase, as a fraction of the baseline or in bytes. At least one of the two fields is
+// 0.
 struct GateLimit {
   double fraction = 0;
   size_t bytes = 0;

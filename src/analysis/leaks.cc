@@ -21,7 +21,7 @@ struct Change {
 
 // The live bytes of a group over the trace.
 struct GroupHistory {
-  size_t before_bytes = 0;  // before the first entry
+  size_t before_bytes = 0;  // live bytes before the first entry
   size_t live_bytes = 0;    // at the end of the trace
   size_t live_count = 0;
   std::vector<Change> changes{};  // sorted by entry
@@ -32,7 +32,7 @@ class LeakDetector {
   LeakDetector(const std::vector<TraceEntry>& trace, const LeakOptions& options)
       : trace_(trace), options_(options) {}
 
-  // Returns nothing if the group does not leak.
+  // Returns nullopt if the group does not leak.
   std::optional<Leak> examine(const GroupHistory& history, size_t min_growth_bytes) const;
 
  private:
@@ -126,7 +126,7 @@ size_t peak_live_bytes(const Allocations& allocations) {
   return peak;
 }
 
-// The result of a least-squares fit. Both are 0 if x or y is constant.
+// The result of a least-squares fit. Both fields are 0 if x or y is constant.
 struct Line {
   double slope = 0;
   double r_squared = 0;
@@ -197,8 +197,8 @@ std::vector<size_t> LeakDetector::floors_of(const GroupHistory& history) const {
     size_t floor = now;
     while (change != history.changes.end() && change->entry <= last_entry(part)) {
       const uint32_t entry = change->entry;
-      // One entry may replace an allocation by another of the same group; skip the intermediate
-      // state.
+      // One entry may replace an allocation by another allocation of the same group. The state in
+      // between is skipped.
       for (; change != history.changes.end() && change->entry == entry; ++change) {
         now += change->bytes;
       }

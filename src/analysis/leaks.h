@@ -32,7 +32,7 @@ struct Leak {
   std::optional<double> bytes_per_second{};  // unset: times are missing or do not advance
   double bytes_per_1000_entries = 0;
   double r_squared = 0;          // of the line over entries; 1 is a perfect line
-  double rising_fraction = 0;    // parts with a new highest floor / parts after the first
+  double rising_fraction = 0;    // parts with a new highest floor, divided by parts after the first
   std::vector<size_t> floors{};  // one per part, in order
 };
 
@@ -51,7 +51,7 @@ struct LeakOptions {
   size_t min_rising_parts = 4;
 };
 
-// `stack_numbers` is indexed by StackId, as returned by StackIndex::add() for the snapshot.
+// Finds the groups that leak. `stack_numbers` is the result of StackIndex::add() for the snapshot.
 // REQUIRES: options.part_count > 1.
 LeakReport find_leaks(const std::vector<TraceEntry>& trace, const Allocations& allocations,
                       const std::vector<uint32_t>& stack_numbers, const LeakOptions& options = {});

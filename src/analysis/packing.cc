@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Greedy first-fit placement in several orders. Then the best order is repeated, each time with the
-// topmost allocations moved to the front. The result is deterministic, because work is counted and
-// not timed.
+// Places the allocations by first fit in several orders. Then repeats the best order, each time
+// with the topmost allocations moved to the front. The result is deterministic, because the budget
+// is a count of work, not a time.
 //
 // In long runs, most allocations are so small that they hardly contribute to the peak, but placing
 // them would take most of the work. If the run has many allocations, the small ones are placed in a
@@ -75,7 +75,7 @@ class BestFitRegion {
     by_bytes_.erase({bytes, address});
   }
 
-  std::map<uint64_t, uint64_t> by_address_;  // hole to its size; holes are not adjacent
+  std::map<uint64_t, uint64_t> by_address_;  // sizes of the holes; holes are not adjacent
   std::set<std::pair<uint64_t, uint64_t>> by_bytes_;
   uint64_t end_;
 };
@@ -116,14 +116,14 @@ class Packer {
   const PackingOptions options_;
   std::vector<uint32_t> input_of_rank_;
   std::vector<Lifetime> lifetimes_;  // sorted by begin; a lifetime's index here is its rank
-  // For each rank, how many lifetimes begin before this one ends. If two lifetimes overlap, the
-  // rank of the later one lies in [rank, begun_before_[rank]) of the earlier one.
+  // For each rank, the number of lifetimes that begin before the lifetime of this rank ends. If a
+  // later lifetime overlaps the lifetime of rank r, its rank lies in [r, begun_before_[r]).
   std::vector<uint32_t> begun_before_;
   Order important_;                // ranks that are placed individually
   uint64_t negligible_bytes_ = 0;  // lifetimes of at most this size are negligible
   OverlapIndex overlaps_;
   Skyline skyline_;
-  std::vector<uint64_t> addresses_;  // indexed by rank; of the current attempt
+  std::vector<uint64_t> addresses_;  // in the current attempt, indexed by rank
   std::vector<uint32_t> overlapping_;
   std::vector<std::pair<uint64_t, uint64_t>> occupied_ranges_;
   uint64_t height_bytes_ = 0;
@@ -243,7 +243,7 @@ void Packer::attempt(const Order& order, uint64_t work) {
 }
 
 // Returns the address of the lowest gap of at least `bytes` between the allocations in
-// `overlapping_`, or the end of the highest of them.
+// `overlapping_`. If there is no such gap, returns the end of the highest of these allocations.
 uint64_t Packer::lowest_gap(uint64_t bytes) {
   occupied_ranges_.clear();
   for (uint32_t rank : overlapping_) {
@@ -263,7 +263,8 @@ void Packer::place_at(uint32_t rank, uint64_t address) {
   height_bytes_ = std::max(height_bytes_, address + lifetimes_[rank].bytes);
 }
 
-// Places order[first..] without using gaps: each above everything that overlaps its lifetime.
+// Places the allocations from order[first] on without using gaps: each is placed above all placed
+// allocations that overlap its lifetime.
 void Packer::place_on_top(const Order& order, size_t first) {
   skyline_.clear();
   for (size_t i = 0; i < order.size(); ++i) {
@@ -318,7 +319,7 @@ Packing pack(const std::vector<Lifetime>& lifetimes, const PackingOptions& optio
 
 bool is_valid_packing(const std::vector<Lifetime>& lifetimes, const Packing& packing) {
   if (packing.addresses.size() != lifetimes.size()) return false;
-  std::map<uint64_t, uint64_t> occupied;  // begin to end
+  std::map<uint64_t, uint64_t> occupied;  // the end of each range, keyed by its begin
   uint64_t height_bytes = 0;
   for (const auto& [event_key, i] : sorted_events(lifetimes)) {
     const uint64_t begin = packing.addresses[i];

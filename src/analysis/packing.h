@@ -39,7 +39,8 @@ struct Packing {
 
 Packing pack(const std::vector<Lifetime>& lifetimes, const PackingOptions& options = {});
 
-// Whether no two allocations overlap in both time and addresses, and `height_bytes` is correct.
+// Returns whether no two allocations overlap in both time and addresses, and `height_bytes` is
+// correct.
 bool is_valid_packing(const std::vector<Lifetime>& lifetimes, const Packing& packing);
 
 }  // namespace ashlar

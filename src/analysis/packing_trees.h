@@ -13,7 +13,7 @@
 
 namespace ashlar {
 
-// Finds placed lifetimes that overlap a given one.
+// Finds the placed lifetimes that overlap a given lifetime.
 class OverlapIndex {
  public:
   explicit OverlapIndex(size_t count) : leaf_count_(std::bit_ceil(std::max<size_t>(count, 1))) {
@@ -57,7 +57,7 @@ class OverlapIndex {
   }
 
   size_t leaf_count_;
-  std::vector<uint32_t> latest_end_;  // per node, over the placed lifetimes below it; 0: none
+  std::vector<uint32_t> latest_end_;  // per node: of the placed lifetimes below it; 0: none
 };
 
 // The highest address in use over time. Time is measured in ranks, which suffices: if two lifetimes

@@ -10,8 +10,8 @@
 
 namespace ashlar {
 
-// Whether a segment of this size belongs to the large-block pool. Small segments have a fixed size;
-// large ones have at least 10 MiB.
+// Returns whether a segment of this size belongs to the large-block pool. Small segments have a
+// fixed size; large segments have at least 10 MiB.
 inline bool is_large_segment(size_t bytes) { return bytes != kSmallSegmentBytes; }
 
 class RecordedSizePolicy {

@@ -44,22 +44,22 @@ class Recording {
   const Snapshot& snapshot() const { return snapshot_; }
   // The allocator's options at the time of the recording.
   const AllocatorOptions& options() const { return options_; }
-  // The error about recorded settings that could not be applied. Empty: none. Does not mention
-  // settings with unknown names.
+  // Returns the error message about recorded settings that could not be applied; empty if all could
+  // be applied. Settings with unknown names are not mentioned.
   const std::string& ignored_settings() const { return ignored_settings_; }
 
   // All stacks of the snapshot, numbered by content.
   const StackIndex& stacks() const { return stacks_; }
   // The number of each stack in stacks(), indexed by StackId.
   const std::vector<uint32_t>& stack_numbers() const { return stack_numbers_; }
-  // Returns the frames of a stack, innermost first. Empty if there is no such stack.
+  // Returns the frames of a stack, innermost first; empty if there is no such stack.
   std::vector<const Frame*> frames(StackId stack) const;
 
   // The devices of the snapshot; see devices_in(). Never empty.
   const std::vector<DeviceIndex>& devices() const { return devices_; }
   bool has_device(DeviceIndex device) const;
-  // Returns the one of devices() with the longest trace; without any trace, that of the first
-  // segment; without segments, the first one.
+  // Returns the device with the longest trace. If no device has a trace, returns the device of the
+  // first segment; if there is no segment either, the first device.
   DeviceIndex default_device() const;
 
  private:
@@ -91,16 +91,16 @@ class DeviceRecording {
   const AllocatorOptions& options() const { return recording_->options(); }
   DeviceIndex device() const { return device_; }
 
-  // The trace of the device. Empty if the file has only the final state.
+  // Returns the trace of the device; empty if the file has only the final state.
   const std::vector<TraceEntry>& trace() const { return trace_of(snapshot(), device_); }
   bool has_history() const { return !trace().empty(); }
   const Allocations& allocations() const { return allocations_; }
-  // Computed on first use and cached.
+  // Returns the timeline, which is computed on first use and cached.
   const Timeline& timeline() const;
 
-  // Whether the trace contains a failed allocation.
+  // Returns whether the trace contains a failed allocation.
   bool has_oom() const;
-  // The duration of the trace. Unset as in duration_us().
+  // Returns the duration of the trace; unset in the cases that duration_us() lists.
   std::optional<double> seconds() const;
 
  private:
@@ -115,8 +115,8 @@ class DeviceRecording {
   std::unique_ptr<CachedTimeline> timeline_;
 };
 
-// Selects one device of a recording; without `device`, the default one.
-// kInvalidArgument: the recording does not have the device. The message lists those it has.
+// Selects one device of a recording; if `device` is unset, the default device. kInvalidArgument:
+// the recording does not have the device; the message lists the devices that it has.
 Result<DeviceRecording> select_device(std::shared_ptr<const Recording> recording,
                                       std::optional<uint64_t> device);
 

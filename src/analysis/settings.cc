@@ -18,7 +18,7 @@ struct Candidate {
   bool needs_cap = false;  // has no effect without a memory limit
 };
 
-// Common recommendations for PyTorch, and useful combinations.
+// Common recommendations for PyTorch, and useful combinations of them.
 constexpr std::array kClassicCandidates = {
     Candidate{""},
     Candidate{"expandable_segments:True"},

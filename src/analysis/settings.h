@@ -33,16 +33,17 @@ std::string engine_name(const AllocatorOptions& options);
 // the allocator is PyTorch's and supports the setting.
 std::string format_setting(const Setting& setting, RecordedAllocator allocator_kind);
 
-// Whether an allocator of this kind supports the setting. PyTorch has only the classic engine.
+// Returns whether an allocator of this kind supports the setting. PyTorch has only the classic
+// engine.
 bool can_set(const Setting& setting, RecordedAllocator allocator_kind);
 
-// Whether engines with these options place blocks identically. The options may differ in limits,
-// locking, pinned memory and options that the engine ignores.
+// Returns whether engines with these options place blocks identically. The options may differ in
+// limits, locking, pinned memory and options that the engine ignores.
 bool same_policy(const AllocatorOptions& a, const AllocatorOptions& b);
 
-// Parses option text; "" means defaults. Unless the text overrides them, engine, PyTorch
-// compatibility and memory limit are the recorded ones.
-// kFormat or kInvalidArgument: as parse_allocator_options().
+// Parses option text; "" means defaults. Unless the text overrides them, the engine, PyTorch
+// compatibility and the memory limit are taken from `recorded`.
+// kFormat or kInvalidArgument: see parse_allocator_options().
 Result<Setting> parse_setting(std::string_view conf, const AllocatorOptions& recorded);
 
 struct CandidateOptions {
@@ -51,7 +52,7 @@ struct CandidateOptions {
 };
 
 // Returns the recorded setting, then candidates for the classic engine, then candidates for the
-// paged engine, without duplicates. All have the recorded memory limit.
+// paged engine, without duplicates. All settings have the recorded memory limit.
 std::vector<Setting> candidate_settings(const CandidateOptions& options);
 
 }  // namespace ashlar

@@ -15,7 +15,7 @@
 
 namespace ashlar {
 
-// Whether the frame belongs to the interpreter or the dispatcher.
+// Returns whether the frame belongs to the interpreter or the dispatcher.
 bool is_boilerplate(const Frame& frame);
 
 class StackIndex {
@@ -36,14 +36,14 @@ class StackIndex {
 
   uint32_t number_of(std::vector<uint32_t> frames);
 
-  // Ordered maps, because a crafted file could cause hash collisions.
+  // These maps are ordered, because a crafted file could cause hash collisions.
   std::map<FrameKey, uint32_t> frame_numbers_;
   std::map<std::vector<uint32_t>, uint32_t> stack_numbers_ = {{{}, kNoStack}};
   std::vector<const Frame*> frames_;
   std::vector<const std::vector<uint32_t>*> stacks_ = {&stack_numbers_.begin()->first};
 };
 
-// Looks up a stack in the result of StackIndex::add(). Unknown stacks are kNoStack.
+// Looks up a stack in the result of StackIndex::add(). Returns kNoStack for unknown stacks.
 inline uint32_t stack_number(const std::vector<uint32_t>& numbers, StackId stack) {
   return stack.value() < numbers.size() ? numbers[stack.value()] : StackIndex::kNoStack;
 }

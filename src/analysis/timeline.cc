@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One forward pass over the entries. Sums are unsigned: they cannot wrap for snapshots from files
-// (see snapshot_builder.cc), and may wrap for others with implausible sizes.
+// Makes the timeline in one forward pass over the entries. Sums are unsigned: they cannot wrap for
+// snapshots from files (see snapshot_builder.cc), but may wrap for other snapshots with implausible
+// sizes.
 #include "analysis/timeline.h"
 
 #include <algorithm>

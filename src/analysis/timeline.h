@@ -13,7 +13,7 @@
 
 namespace ashlar {
 
-// requested_bytes() == live_bytes + pending_bytes.
+// The memory use at one moment. requested_bytes() == live_bytes + pending_bytes.
 struct TimelinePoint {
   size_t live_bytes = 0;     // allocated and not freed
   size_t pending_bytes = 0;  // freed, but another stream may still use them
@@ -33,9 +33,9 @@ struct Timeline {
   TimelinePoint initial{};              // before the first entry
   std::vector<TimelinePoint> points{};  // after each entry
 
-  Peak requested_peak{};  // the first entry at the peak
-  // Reserved memory often stays at its peak for many entries. `entry` is the one of these entries
-  // with the most requested bytes, or the first if several are equal.
+  Peak requested_peak{};  // `entry` is the first entry at the peak
+  // Reserved memory often stays at its peak for many entries. `entry` is the first of these entries
+  // at which the requested bytes are highest.
   Peak reserved_peak{};
 
   const TimelinePoint& at(std::optional<uint32_t> entry) const {
@@ -51,17 +51,17 @@ Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
 // Returns the trace of a device; empty if it has none.
 const std::vector<TraceEntry>& trace_of(const Snapshot& snapshot, DeviceIndex device);
 
-// Returns the change of the reserved bytes by an entry, modulo 2^64.
+// Returns by how much an entry changes the reserved bytes, modulo 2^64.
 size_t reserved_delta(const TraceEntry& entry);
 // Returns the reserved bytes before the first entry: the bytes at the end minus all changes. If the
 // file is incomplete and this or a later value would be negative, returns the smallest value for
-// which none is negative.
+// which no value is negative.
 size_t initial_reserved_bytes(const Snapshot& snapshot, DeviceIndex device);
 // Returns the maximum of the reserved bytes over the whole trace.
 size_t peak_reserved_bytes_of(const Snapshot& snapshot, DeviceIndex device);
 
-// Microseconds from the first entry to the last. Unset: one of them has no time, or the last is not
-// later than the first.
+// Returns the microseconds from the first entry to the last; unset if one of the two has no time,
+// or if the last entry is not later than the first.
 std::optional<double> duration_us(const std::vector<TraceEntry>& trace);
 
 // Plots
@@ -86,7 +86,7 @@ size_t column_of(const Timeline& timeline, std::optional<uint32_t> entry, size_t
 // Allocations at a moment
 
 // Returns the indexes into `allocations.all` of the allocations that occupy memory after the entry,
-// including pending frees. Without `entry`: before the first entry.
+// including pending frees. If `entry` is unset, the moment is before the first entry.
 std::vector<uint32_t> present_at(const Allocations& allocations, std::optional<uint32_t> entry);
 
 struct StackTotal {
@@ -96,8 +96,8 @@ struct StackTotal {
   friend bool operator==(const StackTotal&, const StackTotal&) = default;
 };
 
-// Sums up the selected allocations by stack, largest first. `stack_numbers` is the result of
-// StackIndex::add().
+// Sums up the bytes of the selected allocations by stack, largest sum first. `stack_numbers` is the
+// result of StackIndex::add().
 std::vector<StackTotal> group_by_stack(const Allocations& allocations,
                                        const std::vector<uint32_t>& selected,
                                        const std::vector<uint32_t>& stack_numbers);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Applies inferred events to the modelled address space: at their recorded addresses if possible.
-// Otherwise, allocations and closed gaps go where the driver's rule places them, and found space
-// and opened gaps are dropped.
+// Applies each inferred event to the modelled address space, at its recorded address if possible.
+// Otherwise, the driver's rule places allocations and closed gaps, and found space and opened gaps
+// are dropped.
 #include "analysis/replay/address_predictor.h"
 
 #include <iterator>

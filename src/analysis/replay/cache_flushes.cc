@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An allocation that runs out of memory frees segments and then allocates one, or fails. The entry
-// that follows the frees, and the memory limit, distinguish such a flush from an explicit one.
+// that follows the frees, and the memory limit, distinguish such a flush from an explicit flush.
 #include "analysis/replay/cache_flushes.h"
 
 #include "analysis/timeline.h"
@@ -21,8 +21,8 @@ bool is_segment_alloc(TraceAction action) {
 
 std::vector<CacheFlush> find_cache_flushes(const std::vector<TraceEntry>& trace,
                                            const FlushContext& context) {
-  // The paged engine also unmaps memory without a flush. Its trace does not distinguish the two, so
-  // no flushes are returned.
+  // The paged engine also unmaps memory without a flush. Its trace does not distinguish flushes
+  // from other unmaps, so no flushes are returned.
   if (context.recorded->engine == EngineKind::kPaged) return {};
   const bool collects_by_age = context.recorded->garbage_collection_threshold > 0;
   std::vector<CacheFlush> flushes;

@@ -17,15 +17,15 @@ namespace ashlar {
 struct CacheFlush {
   uint32_t begin = 0;
   uint32_t end = 0;
-  bool is_explicit = false;  // by the program; false: by an allocation that needed memory
+  bool is_explicit = false;  // flushed by the program; false: by an allocation that needed memory
 };
 
 struct FlushContext {
-  size_t initial_reserved_bytes = 0;           // before the first entry
+  size_t initial_reserved_bytes = 0;           // reserved bytes before the first entry
   size_t limit_bytes = 0;                      // memory limit of the process, as far as known
   const AllocatorOptions* recorded = nullptr;  // options of the recording; must not be null
 };
-// Returns the flushes in the order of entries; none for recordings of the paged engine.
+// Returns the flushes in the order of entries; empty for recordings of the paged engine.
 
 std::vector<CacheFlush> find_cache_flushes(const std::vector<TraceEntry>& trace,
                                            const FlushContext& context);

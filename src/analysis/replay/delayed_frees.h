@@ -22,14 +22,14 @@ class DelayedFrees {
 
   // Frees the block of an allocation. The free stays pending until complete(allocation).
   Status free(uint32_t allocation, Block* block);
-  // Completes the free. Does nothing if it is not pending.
+  // Completes the free. Does nothing if the free is not pending.
   Status complete(uint32_t allocation);
 
  private:
   sim::Machine& machine_;
   Engine& engine_;
-  std::unordered_map<uint32_t, StreamId> users_;  // allocation to the stream that blocks its free
-  std::vector<StreamId> spare_streams_;           // idle, for reuse
+  std::unordered_map<uint32_t, StreamId> users_;  // the stream that blocks each free
+  std::vector<StreamId> spare_streams_;           // idle streams, for reuse
 };
 
 }  // namespace ashlar

@@ -16,7 +16,7 @@ namespace ashlar {
 struct SegmentEvent {
   TraceAction action = TraceAction::kSegmentAlloc;
   size_t bytes = 0;
-  StreamId stream{};               // as recorded
+  StreamId stream{};               // the recorded stream
   uint64_t after_alloc_count = 0;  // number of allocations before the event
   friend bool operator==(const SegmentEvent&, const SegmentEvent&) = default;
 };
@@ -25,7 +25,7 @@ struct SegmentEvent {
 std::string describe(const SegmentEvent& event);
 
 struct Divergence {
-  uint64_t index = 0;  // among the segment events
+  uint64_t index = 0;  // position among the segment events
   std::optional<SegmentEvent> recorded{};
   std::optional<SegmentEvent> replayed{};
 };

@@ -19,7 +19,7 @@ using Range = DriverAddresses::Range;
 constexpr size_t kChunkBytes = DriverAddresses::kChunkBytes;
 constexpr size_t kGranuleBytes = size_t{2} << 20;        // allocation granularity of the driver
 constexpr uint64_t kHighestAddress = uint64_t{1} << 52;  // higher addresses are implausible
-// Bounds the work for inconsistent files.
+// These limits bound the work for inconsistent files.
 constexpr int kMaxGuesses = 100;  // per segment
 constexpr size_t kMaxEvents = 10000;
 
@@ -55,7 +55,7 @@ class Inference {
 
   const std::vector<TraceEntry>& trace_;
   std::map<uint64_t, std::vector<uint32_t>> entries_;  // segment_alloc entries, keyed by address
-  DriverAddresses addresses_{0, 0};                    // model of the recorded process
+  DriverAddresses addresses_{0, 0};                    // addresses of the recorded process
   uint32_t entry_ = 0;
   InferredAllocations inferred_;
 };
@@ -116,8 +116,8 @@ void Inference::add_event(InferredEvent::Kind kind, const Range& at) {
 }
 
 // Assumes free space in an existing chunk. The space covers the run of adjacent later segments that
-// begins with this one, and extends to the next segment or the end of the chunk if nothing known
-// lies between. Returns false if the run overlaps a known chunk.
+// begins with this segment. It extends to the next segment or the end of the chunk unless it would
+// then overlap a known chunk. Returns false if even the run overlaps a known chunk.
 bool Inference::assume_free_space(const Range& segment) {
   const uint64_t run_end = end_of_run(segment);
   Range space{segment.begin, align_up(run_end, kChunkBytes)};
@@ -130,7 +130,7 @@ bool Inference::assume_free_space(const Range& segment) {
   return true;
 }
 
-// Assumes a gap that is just large enough for a new chunk: the chunk and 32 MiB more. If that
+// Assumes a gap that is just large enough for a new chunk: the chunk and 32 MiB more. If the gap
 // overlaps a chunk, assumes free space in an existing chunk instead.
 bool Inference::open_gap(const Range& segment) {
   const Range chunk = chunk_of(segment);
@@ -141,8 +141,8 @@ bool Inference::open_gap(const Range& segment) {
   return true;
 }
 
-// Assumes an allocation at the beginning of the hole: up to the segment if the hole contains it,
-// otherwise so large that the segment no longer fits.
+// Assumes an allocation at the beginning of the hole. If the hole contains the segment, the
+// allocation ends at the segment; otherwise it is so large that the segment no longer fits.
 void Inference::assume_allocation(const Range& hole, const Range& segment) {
   Range allocated = hole;
   if (hole.contains(segment)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Infers allocations that a trace does not contain: by the driver, other libraries and host
-// mappings of the recorded process. The driver's placement rule predicts the address of each
+// Infers allocations that a trace does not contain, which the driver, other libraries or host
+// mappings made in the recorded process. The driver's placement rule predicts the address of each
 // recorded segment. If a segment has another address, other memory occupied the predicted address,
 // or other memory at the actual address had been freed. The smallest event that explains the
 // address is assumed. Pure functions.
@@ -30,8 +30,8 @@ struct InferredEvent {
 
 struct InferredAllocations {
   // The end of the address range that the driver fills with chunks from the top down: the end of
-  // the first new chunk. If no segment begins a new chunk, an address at or below the lowest
-  // segment. Arbitrary if the trace has no segments.
+  // the first new chunk. If no segment begins a new chunk, this is an address at or below the
+  // lowest segment; if the trace has no segments, the value is arbitrary.
   uint64_t end = uint64_t{1} << 47;
   std::vector<InferredEvent> events;
 };

@@ -35,7 +35,7 @@ void undo(const TraceEntry& entry, Segments& segments, InitialState& start) {
   }
 }
 
-// Returns the sizes of the final blocks by address, for allocations that are never freed.
+// Returns the sizes of the final blocks, keyed by address, for allocations that are never freed.
 std::unordered_map<uint64_t, size_t> final_block_bytes(const Snapshot& snapshot,
                                                        DeviceIndex device) {
   std::unordered_map<uint64_t, size_t> bytes;

@@ -17,14 +17,14 @@ struct InitialState {
   // later have the minimum size for their request, plus any remainder that is too small to split
   // off.
   std::vector<SnapshotSegment> segments{};
-  // For each block in use, in order of segment and address: index into Allocations::all.
+  // The index into Allocations::all of each block in use, ordered by segment and address.
   std::vector<uint32_t> allocations{};
   size_t expandable_bytes = 0;  // mapped in expandable segments; their addresses are unknown
 };
 
 // Returns the indexes into `allocations.all` of the allocations that predate the trace, sorted by
-// address, without empty ones. If several have the same address, only the first is included; the
-// others were allocated later without an entry.
+// address, without empty allocations. If several allocations have the same address, only the first
+// is included; the others were allocated later without an entry.
 std::vector<uint32_t> preexisting_allocations(const Allocations& allocations);
 
 InitialState reconstruct_initial_state(const Snapshot& snapshot, DeviceIndex device,

@@ -42,7 +42,7 @@ class OomAnalysis {
   TuneOptions tuning_;                              // options_.tuning with the inferred limit
   std::optional<ReplayResult> replayed_;            // the last replay, stopped at its first failure
   OomReport report_;
-  RequestClass request_class_;  // of the failed request
+  RequestClass request_class_;  // class of the failed request
 };
 
 OomAnalysis::OomAnalysis(const Snapshot& snapshot, const Allocations& allocations,
@@ -90,7 +90,7 @@ Status OomAnalysis::find_failure() {
     return fails_under(limit).status();
   }
   report_.limit = infer_limit();
-  // One byte more, because the cap is converted to a fraction and may round down.
+  // Adds one byte, because the cap is converted to a fraction, which may round down.
   const size_t lower = report_.limit.at_least_bytes + 1;
   const Result<bool> fails = fails_under(lower);
   if (!fails.ok()) return fails.status();
@@ -103,7 +103,7 @@ Status OomAnalysis::find_failure() {
 }
 
 // Sets the limit of the next replays. An inferred device limit becomes the capacity, and an
-// inferred process limit becomes the cap. They differ: as in PyTorch, expandable segments may
+// inferred process limit becomes the cap. The two differ: as in PyTorch, expandable segments may
 // exceed a cap by their rounding.
 void OomAnalysis::set_limit(size_t limit_bytes) {
   report_.limit.replayed_bytes = limit_bytes;

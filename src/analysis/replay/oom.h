@@ -36,7 +36,7 @@ struct OccupyingBlock {
   size_t requested_bytes = 0;
   StackId stack{};
   std::optional<uint32_t> alloc_entry{};  // unset: the block predates the trace or is pending free
-  std::optional<int64_t> age_us{};        // at the failure; unset: unknown
+  std::optional<int64_t> age_us{};        // age at the failure; unset: unknown
 };
 
 // A segment with free memory that cannot be returned to the device because of its live blocks.
@@ -46,7 +46,7 @@ struct OccupiedSegment {
   size_t free_bytes = 0;
   size_t largest_hole_bytes = 0;
   StreamId stream{};
-  bool is_usable = false;                        // see can_serve(); for the failed request
+  bool is_usable = false;                        // whether it can_serve() the failed request
   size_t live_count = 0;                         // blocks in use
   std::vector<OccupyingBlock> largest_blocks{};  // in descending order of size
 };
@@ -57,7 +57,7 @@ struct OomState {
   size_t reserved_bytes = 0;
   size_t allocated_bytes = 0;
   size_t free_bytes = 0;         // reserved and not in use
-  size_t usable_free_bytes = 0;  // the part in segments that can_serve() the failed request
+  size_t usable_free_bytes = 0;  // free bytes in segments that can_serve() the failed request
   size_t largest_hole_bytes = 0;
   size_t largest_usable_hole_bytes = 0;
   // The segments with live blocks that have the most free bytes, in descending order; at most 5.
@@ -65,7 +65,7 @@ struct OomState {
 };
 
 struct OomReport {
-  // Unset: even the allocations that predate the trace do not fit.
+  // The entry of the failed request. Unset: even the allocations that predate the trace do not fit.
   std::optional<uint32_t> entry{};
   bool was_recorded = false;                // the recorded run failed here, too
   std::optional<size_t> requested_bytes{};  // unset: the file has only the rounded size
@@ -73,13 +73,14 @@ struct OomReport {
   size_t segment_bytes = 0;  // size of the segment that the request needs
   StreamId stream{};
   StackId stack{};
-  size_t device_free_bytes = 0;  // recorded, or else from the replay
+  size_t device_free_bytes = 0;  // from the recording or, if missing there, from the replay
   OomLimit limit{};
   std::optional<OomState> state{};  // unset: the replay did not reproduce the recorded failure
   TuneResult settings{};
 };
 
-// Explains the first failure of the run. Unset: no allocation fails. Errors are those of tune().
+// Explains the first failure of the run. The result is unset if no allocation fails. Errors are
+// those of tune().
 Result<std::optional<OomReport>> explain_oom(const Snapshot& snapshot,
                                              const Allocations& allocations,
                                              const OomOptions& options);

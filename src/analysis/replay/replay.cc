@@ -24,8 +24,8 @@ namespace ashlar {
 namespace {
 
 constexpr DeviceIndex kReplayed{0};
-constexpr size_t kModelledCapacityBytes =
-    150109880320;  // of the H200 that the cost model is based on
+// Capacity of the H200 that the cost model is based on.
+constexpr size_t kModelledCapacityBytes = 150109880320;
 
 class Replayer {
  public:
@@ -108,8 +108,8 @@ Status Replayer::set_up() {
   const RecordedSizePolicy sizes(options_.recorded);
   const InitialState start =
       reconstruct_initial_state(snapshot_, options_.device, allocations_, sizes);
-  // The limit of the recorded run is unknown, but was at least its peak of reserved memory. Uses
-  // that peak if it exceeds the limit of the replay.
+  // The limit of the recorded run is unknown, but was at least its peak of reserved memory. That
+  // peak is used if it exceeds the limit of the replay.
   const size_t recorded_limit =
       std::max(limit_bytes_, peak_reserved_bytes_of(snapshot_, options_.device));
   flushes_ = find_cache_flushes(trace_, {initial_reserved_bytes(snapshot_, options_.device),
@@ -128,7 +128,8 @@ Status Replayer::set_up() {
 }
 
 Status Replayer::create_engine(const AllocatorOptions& allocator) {
-  // The options may come from a file, which must not name code to run; rejects plug-ins.
+  // Plug-ins are rejected, because the options may come from a file, which must not name code to
+  // run.
   if (!allocator.plugin.library.empty()) {
     return Status::invalid_argument(
         "a recording cannot be replayed with a plug-in (expected no plugin_library)");
@@ -143,16 +144,16 @@ Status Replayer::create_engine(const AllocatorOptions& allocator) {
   return {};
 }
 
-// Adopts the segments of the default pool. The engine cannot adopt segments of other pools; these
-// are created by performing their allocations. Segments without blocks in use are skipped if they
-// do not fit beside those with blocks in use: the engine would have flushed them.
+// Adopts the segments of the default pool. The engine cannot adopt segments of other pools;
+// performing their allocations creates these segments. Segments without blocks in use are skipped
+// if they do not fit beside the segments with blocks in use: the engine would have flushed them.
 Status Replayer::adopt_initial_state(const InitialState& start) {
   const auto used_count = [](const SnapshotSegment& segment) {
     return std::count_if(segment.blocks.begin(), segment.blocks.end(), [](const auto& block) {
       return block.state != SnapshotBlockState::kInactive;
     });
   };
-  size_t needed_bytes = 0;  // of the remaining segments with blocks in use
+  size_t needed_bytes = 0;  // size of the remaining segments with blocks in use
   for (const SnapshotSegment& segment : start.segments) {
     if (used_count(segment) > 0) needed_bytes += segment.total_bytes;
   }
@@ -243,7 +244,7 @@ Status Replayer::perform(uint32_t index) {
     case TraceAction::kOom: return retry_failed(index, entry);
     case TraceAction::kSegmentAlloc:
       // Under the recorded settings, the next segment gets the recorded address. Addresses matter:
-      // among blocks of equal size, the engine takes the one at the lowest address.
+      // among blocks of equal size, the engine takes the block at the lowest address.
       if (same_settings_) machine_->set_next_address(kReplayed, entry.address);
       return {};
     case TraceAction::kSegmentFree:
@@ -283,8 +284,8 @@ Status Replayer::end_displaced(uint32_t index) {
   return block == nullptr ? delayed_frees_->complete(id) : engine_->free(block);
 }
 
-// Repeats a request that failed in the recorded run. If it succeeds now, the block is freed
-// immediately, since the recorded program continued without it.
+// Repeats a request that failed in the recorded run. If the request succeeds now, the block is
+// freed immediately, because the recorded program continued without it.
 Status Replayer::retry_failed(uint32_t index, const TraceEntry& entry) {
   if (Status routed = pools_->route_to(entry.pool); !routed.ok()) return routed;
   Result<Block*> block = engine_->allocate({entry.bytes, streams_->replayed(entry.stream)});
@@ -313,8 +314,8 @@ Status Replayer::complete(uint32_t index) {
   return delayed_frees_->complete(id);
 }
 
-// A pool's segments are freed only after the pool was released. If all freed segments belong to
-// pools, the program released these pools and did not flush the default pool.
+// Segments of a private pool are freed only after the pool was released. If all freed segments
+// belong to private pools, the program released these pools and did not flush the default pool.
 Status Replayer::flush_cache(const CacheFlush& flush) {
   if (!flush.is_explicit) return {};
   bool is_pools_only = true;

@@ -24,7 +24,7 @@ struct ReplayOptions {
   AllocatorOptions allocator{};
   AllocatorOptions recorded{};  // options of the recording
   DeviceIndex device{};
-  size_t capacity_bytes = 0;                // of the device
+  size_t capacity_bytes = 0;                // capacity of the device
   std::optional<size_t> cap_bytes{};        // memory limit of the process
   std::optional<uint32_t> inspect_after{};  // inspect the segments after this entry
   bool stop_at_oom = false;                 // stop at the first failure and inspect the segments
@@ -34,9 +34,9 @@ struct ReplayOptions {
 
 // An allocation that failed.
 struct ReplayedOom {
-  // Unset: an allocation or a segment that predates the trace does not fit.
+  // The entry that failed. Unset: an allocation or a segment that predates the trace does not fit.
   std::optional<uint32_t> entry{};
-  size_t bytes = 0;           // of the request (rounded if was_recorded) or segment
+  size_t bytes = 0;           // size of the request (rounded if was_recorded) or of the segment
   bool was_recorded = false;  // the recorded run failed here, too
   StreamId stream{};          // stream, pool and stack are those of the recording, if known
   PoolId pool{};
@@ -58,8 +58,8 @@ struct ReplayResult {
   AllocatorStats stats{};
   std::vector<ReplayedOom> ooms{};
   sim::CallCosts driver{};
-  std::optional<double> recorded_us{};  // as duration_us()
-  std::optional<Fidelity> fidelity{};   // unset: the settings differ from the recorded ones
+  std::optional<double> recorded_us{};  // the result of duration_us()
+  std::optional<Fidelity> fidelity{};   // unset: the settings differ from the recording's
   std::vector<ReservedChange> reserved{};
   uint32_t peak_entry = 0;  // the first entry with the peak of reserved bytes
   // State after entry `inspect_after`, or at the first failure if `stop_at_oom` is set.
@@ -71,8 +71,8 @@ struct ReplayResult {
 // describes, or twice the recorded peak if that is larger.
 size_t assumed_capacity_bytes(const Snapshot& snapshot, DeviceIndex device);
 
-// kInvalidArgument: the options are invalid, or the snapshot does not have the device.
-// kTimeout: options.keep_going returned false.
+// Replays the trace of one device. kInvalidArgument: the options are invalid, or the snapshot does
+// not have the device. kTimeout: options.keep_going returned false.
 Result<ReplayResult> replay(const Snapshot& snapshot, const Allocations& allocations,
                             const ReplayOptions& options);
 

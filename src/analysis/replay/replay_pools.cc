@@ -19,7 +19,8 @@ Status ReplayPools::route_to(PoolId recorded) {
     return begun;
   }
   current_ = wanted;
-  // begin_routing() retains the pool once more. One reference is enough, so this one is released.
+  // begin_routing() retains the pool a second time. One reference is enough, so this reference is
+  // released.
   return is_new ? Status() : engine_.release_pool(wanted);
 }
 
@@ -62,7 +63,7 @@ Status ReplayPools::stop_routing() {
   return pool.is_default() ? Status() : engine_.end_routing(pool);
 }
 
-// Registers a new pool and returns its id in the engine: the recorded id, or an unused one if an
+// Registers a new pool and returns its id in the engine: the recorded id, or an unused id if an
 // earlier pool had the recorded id.
 PoolId ReplayPools::new_id(PoolId recorded) {
   PoolId id = recorded;

@@ -14,7 +14,7 @@
 namespace ashlar {
 
 // Pools are identified by their recorded ids and retained until they are released. A pool that is
-// used again after its release becomes a new pool with a new id in the engine, since the old one
+// used again after its release becomes a new pool with a new id in the engine, because the old pool
 // may still have live blocks.
 class ReplayPools {
  public:
@@ -38,8 +38,8 @@ class ReplayPools {
 
   Engine& engine_;
   PoolId current_;  // the engine's id of the pool that allocations are routed to
-  std::map<PoolId, PoolId> engine_ids_;  // recorded id to the engine's id, of retained pools
-  // The engine's id to the recorded id; includes released pools.
+  std::map<PoolId, PoolId> engine_ids_;  // the engine's ids of retained pools, by recorded id
+  // The recorded ids of all pools, including released pools, keyed by the engine's id.
   std::map<PoolId, PoolId> recorded_ids_;
   uint64_t last_capture_ = 0;  // counts down, for ids that recordings are unlikely to contain
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One replay finds the peak. Then, in parallel, another one inspects the peak and others try
-// alternative settings.
+// One replay finds the peak. Then, in parallel, a second replay inspects the peak, and further
+// replays try alternative settings.
 #include "analysis/replay/report.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 struct Attempt {
   EngineKind engine = EngineKind::kClassic;
   const char* conf = "";
-  // If true, skipped for long traces, to keep a report within seconds.
+  // If true, the attempt is skipped for long traces, so that a report takes only seconds.
   bool only_if_short = false;
 };
 

@@ -24,10 +24,10 @@ class SegmentTracker {
     reserved_bytes_ = peak_bytes_ = reserved_bytes;
     changes_.push_back({0, reserved_bytes});
   }
-  // Assigns the events that follow to this entry of the trace.
+  // Sets the entry of the trace that the following events belong to.
   void set_entry(uint32_t entry) { entry_ = entry; }
 
-  // `event` is an event of the replayed engine; `stream` is its recorded stream.
+  // Adds an event of the replayed engine. `stream` is the recorded stream of the event.
   void add(const TraceEntry& event, StreamId stream, uint64_t alloc_count) {
     events_.push_back({event.action, event.bytes, stream, alloc_count});
     reserved_bytes_ += reserved_delta(event);

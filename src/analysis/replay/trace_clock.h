@@ -16,7 +16,7 @@ class TraceClock {
   Clock& clock() { return clock_; }
 
   // Advances to the time of the entry. Entries without a time advance by a constant. Times that go
-  // backwards or are more than a year after the first are ignored.
+  // backwards, or that are more than a year after the first time, are ignored.
   void advance_to(const TraceEntry& entry) {
     if (!entry.has_time) return clock_.advance_ns(kUntimedStepNs);
     if (!first_us_) first_us_ = entry.time_us;

@@ -18,14 +18,14 @@
 namespace ashlar {
 namespace {
 
-constexpr double kFirstReplayFraction = 0.15;  // assumed part of the remaining work; for progress
+constexpr double kFirstReplayFraction = 0.15;  // assumed share of the remaining work
 
 // The task counter and the progress of all tasks. Thread safe.
 class TaskProgress {
  public:
   explicit TaskProgress(size_t task_count) : fractions_(task_count) {}
 
-  // Returns the next task, or the number of tasks if none is left.
+  // Returns the next task, or the number of tasks if no task is left.
   size_t take() {
     MutexLock lock(mutex_);
     return next_ < fractions_.size() ? next_++ : fractions_.size();
@@ -45,7 +45,7 @@ class TaskProgress {
     changed_.notify_one();
   }
 
-  // Waits for progress and returns the total fraction. Unset: all tasks are finished.
+  // Waits for progress and returns the total fraction; nullopt once all tasks are finished.
   std::optional<double> wait() {
     MutexLock lock(mutex_);
     while (!has_progress_ && finished_count_ < fractions_.size()) lock.wait(changed_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replays a recording under many settings in parallel, to find the one that needs the least memory.
+// Replays a recording under many settings in parallel, to find the setting that needs the least
+// memory.
 #pragma once
 
 #include <functional>
@@ -17,7 +18,7 @@ namespace ashlar {
 struct TuneOptions {
   AllocatorOptions recorded{};  // options of the recording
   DeviceIndex device{};
-  size_t capacity_bytes = 0;          // of the device
+  size_t capacity_bytes = 0;          // capacity of the device
   std::optional<size_t> cap_bytes{};  // memory limit of the process
   bool find_min_capacity = false;
   size_t worker_count = 0;  // 0: one per hardware thread of the host
@@ -43,26 +44,26 @@ struct Trial {
 
 struct TuneResult {
   std::vector<Trial> trials{};         // in the order of candidate_settings()
-  RecordedAllocator allocator_kind{};  // of the recording
-  // Indexes into `trials`; unset: none completes.
+  RecordedAllocator allocator_kind{};  // the allocator that made the recording
+  // Indexes into `trials`; unset if no such trial completes.
   std::optional<size_t> best{};   // see best_trial()
   std::optional<size_t> paged{};  // see best_paged_trial()
   size_t lower_bound_bytes = 0;   // peak of the requested bytes, which no setting can undercut
 };
 
 // Replays all candidate settings. The result does not depend on the order in which the threads run.
-// kInvalidArgument and kTimeout: as replay(). kDeviceFault: no thread could be created.
+// kInvalidArgument and kTimeout: see replay(). kDeviceFault: no thread could be created.
 Result<TuneResult> tune(const Snapshot& snapshot, const Allocations& allocations,
                         const TuneOptions& options);
 
 // Returns the index of the best trial that completes and whose setting an allocator of this kind
-// supports. The lowest peak of reserved bytes wins, then driver time, length of the option text,
-// and position.
+// supports. The best trial has the lowest peak of reserved bytes. Driver time, then length of the
+// option text, then position decide between equal peaks.
 std::optional<size_t> best_trial(const std::vector<Trial>& trials,
                                  RecordedAllocator allocator_kind);
 
-// Returns the index of the trial that represents the paged engine: its default policy if that
-// completes, or else the best of its other policies.
+// Returns the index of the trial that represents the paged engine: the trial of its default policy
+// if that completes, otherwise the best trial of its other policies.
 std::optional<size_t> best_paged_trial(const std::vector<Trial>& trials);
 
 // Returns the resolution of Trial::min_capacity_bytes for a run with this peak of reserved bytes:

@@ -13,10 +13,11 @@
 namespace ashlar {
 namespace {
 
-constexpr double kMinSavedFraction = 0.02;  // of the reserved memory
+constexpr double kMinSavedFraction = 0.02;  // fraction of the reserved memory
 
 // Blocks are larger than requests because of rounding options, or because the remainder is too
-// small to split off: up to 1 MiB in a large segment that is not expandable, else less than 512 B.
+// small to split off: up to 1 MiB in a large segment that is not expandable, otherwise less than
+// 512 B.
 std::string rounding_advice(size_t bytes, const AllocatorOptions& recorded) {
   const auto& divisions = recorded.roundup_power2_divisions;
   const bool rounds_up =
@@ -47,7 +48,7 @@ std::vector<std::string> make_advice(const Report& report, const AllocatorOption
   }
   const RecordedAllocator allocator_kind = recorded_allocator_of(recorded);
   bool any_saves = false;
-  std::string paged;  // if the recorded allocator cannot select the paged engine
+  std::string paged;  // advice for an allocator that cannot select the paged engine
   for (const Alternative& other : report.alternatives) {
     if (other.oom_count > 0 || other.peak_reserved_bytes + enough > reserved) continue;
     const size_t saved = reserved - other.peak_reserved_bytes;

@@ -13,14 +13,14 @@
 
 namespace ashlar {
 
-// Settings for a replay. Unset: as recorded.
+// Settings for a replay. An unset field means the recorded setting.
 struct ReplaySettings {
   std::optional<std::string> engine{};
   std::optional<std::string> conf{};
 };
 
 // Returns the replay options for these settings, without cap_bytes and with the assumed capacity.
-// kFormat or kInvalidArgument: as parse_allocator_options().
+// kFormat or kInvalidArgument: see parse_allocator_options().
 Result<ReplayOptions> replay_options(const ReplaySettings& settings,
                                      const DeviceRecording& recording);
 

@@ -16,18 +16,18 @@ namespace ashlar {
 
 // Calls make_report() with the settings of the recording. If an allocation failed in the recording,
 // the replayed process is limited to the recorded peak of reserved bytes. `keep_going` is polled by
-// several threads; false cancels with kTimeout.
+// several threads; if it returns false, the replays stop with kTimeout.
 // REQUIRES: run.has_history().
 Result<Report> report_recording(const DeviceRecording& run, std::function<bool()> keep_going = {});
 
-// Requested bytes at the peak by stack, largest first. Stacks are numbered as in
+// Returns the requested bytes of each stack at the peak, largest first. Stacks are numbered as in
 // run.recording().stacks().
 std::vector<StackTotal> stacks_at_peak(const DeviceRecording& run, const Report& report);
 
 nlohmann::ordered_json report_json(const DeviceRecording& run, const Report& report,
                                    const std::vector<StackTotal>& stack_totals);
 
-// The peaks, and the causes of the gap at the peak.
+// Returns the peaks and the causes of the gap at the peak, as JSON.
 nlohmann::ordered_json peaks_json(const Report& report);
 
 struct CauseRow {
@@ -38,7 +38,7 @@ struct CauseRow {
 
 std::vector<CauseRow> cause_rows(const GapCauses& causes);
 
-// Recommendations of one or two sentences each.
+// Returns recommendations of one or two sentences each.
 std::vector<std::string> make_advice(const Report& report, const AllocatorOptions& recorded);
 
 // Formats a percentage: "12.5 %".

@@ -11,7 +11,7 @@
 
 namespace ashlar {
 
-// [{"name", "filename", "line"}, ...], innermost first, with full paths.
+// Returns [{"name", "filename", "line"}, ...], innermost frame first, with full paths.
 nlohmann::ordered_json stack_json(const std::vector<const Frame*>& frames);
 
 }  // namespace ashlar

@@ -9,7 +9,7 @@
 
 namespace ashlar {
 
-// Keys have the same meanings as in the other reports.
+// Returns the summary. Its keys have the same meanings as in the other reports.
 nlohmann::ordered_json summary_json(const DeviceRecording& run);
 
 }  // namespace ashlar

@@ -45,7 +45,7 @@ Json trial_json(const Trial& trial) {
           {"min_capacity_bytes", least ? Json(*least) : Json()}};
 }
 
-// Quoted, because lists of divisions contain shell metacharacters.
+// The value is quoted, because lists of divisions contain shell metacharacters.
 std::string shell_assignment(const Setting& setting, RecordedAllocator allocator_kind) {
   return text(allocator_kind == RecordedAllocator::kPytorch ? "PYTORCH_CUDA_ALLOC_CONF"
                                                             : "ASHLAR_ALLOC_CONF",
