@@ -50,7 +50,7 @@ std::vector<SegmentDraft> make_drafts(const std::vector<SegmentPiece>& pieces) {
   return drafts;
 }
 
-// An allocation and the address range of its block, as far as known.
+// An allocation and the address range of its block, whose size may be inferred.
 struct PlacedBlock {
   uint32_t id = 0;
   AddressRange range{};
@@ -85,8 +85,8 @@ std::vector<PlacedBlock> placed_blocks(const Document& document, uint32_t moment
     bytes = std::min(bytes, UINT64_MAX - allocation.address.value());
     placed.push_back({document.ids()[rank], {allocation.address, bytes}});
   }
-  // An incomplete trace may have several allocations at one address. Prefer one with an alloc
-  // entry, then the first; the others were allocated later without an entry.
+  // An incomplete trace may have several allocations at one address. An allocation with an alloc
+  // entry is preferred, then the first; the others were allocated later without an entry.
   const auto key = [&](const PlacedBlock& each) {
     const Allocation& allocation = document.allocations().all[each.id];
     return std::tuple(each.range.begin, allocation.predates_trace(), each.id);
@@ -130,8 +130,8 @@ class SegmentFiller {
   }
 
  private:
-  // Fills the gap up to `end`. A gap that is too small to split off from the allocation before it
-  // is a remainder of that block.
+  // Fills the gap up to `end`. A gap that is too small to have been split off is added to the block
+  // of the allocation before it.
   void fill_up_to(DeviceAddress end) {
     const uint64_t gap = end - at_;
     std::vector<MapBlock>& blocks = draft_.segment.blocks;
@@ -232,7 +232,7 @@ std::vector<MapSegment> build_map(const Document& document, uint32_t moment) {
   };
   DeviceAddress end{};
   for (SegmentDraft& draft : drafts) {
-    // Expandable segments may overlap in inconsistent files; the first of them wins.
+    // Expandable segments may overlap in inconsistent files; the first segment is kept.
     if (draft.segment.range.begin < end) continue;
     add_unowned_before(draft.segment.range.begin);
     end = draft.segment.range.end();
@@ -254,7 +254,7 @@ void merge_small_blocks(std::vector<MapSegment>& segments, size_t max_blocks) {
 
 namespace {
 
-// Returns the allocation in a block, or null.
+// Returns the allocation in a block; null if the block has none.
 const Allocation* allocation_in(const Document& document, const MapBlock& block) {
   return block.allocation == kNoIndex ? nullptr : &document.allocations().all[block.allocation];
 }

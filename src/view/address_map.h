@@ -21,14 +21,15 @@ enum class BlockState : uint8_t {
 };
 
 struct MapBlock {
-  uint64_t offset = 0;  // within the segment
+  uint64_t offset = 0;  // from the start of the segment
   uint64_t bytes = 0;
   BlockState state = BlockState::kFree;
   uint64_t requested_bytes = 0;
   uint32_t allocation = kNoIndex;  // id of the allocation in the block
 };
 
-// The blocks tile the segment in order: sum(block.bytes) == range.bytes.
+// A segment and its blocks, which cover it in order and without gaps: sum(block.bytes) ==
+// range.bytes.
 struct MapSegment {
   AddressRange range{};
   StreamId stream{};
@@ -38,7 +39,7 @@ struct MapSegment {
 };
 
 // Returns the segments at a moment, sorted by address. Allocations outside of all recorded segments
-// get segments of their own.
+// are placed in additional segments.
 std::vector<MapSegment> build_map(const Document& document, uint32_t moment);
 
 // Merges adjacent small blocks until at most `max_blocks` remain, or nothing can be merged.

@@ -98,9 +98,9 @@ std::vector<bool> AllocationTable::stacks_with(std::string_view search) const {
   return wanted;
 }
 
-// Returns the lifetime, in microseconds if all entries have times, else in entries. Allocations
-// that were never freed sort after all others. Allocations that predate the trace count as if they
-// were made one unit before it.
+// Returns the lifetime, in microseconds if all entries have times, otherwise in entries. The value
+// is higher for allocations that were never freed than for all others. Allocations that predate the
+// trace count as if they were made one unit before the trace.
 uint64_t AllocationTable::age_of(const Allocation& allocation, bool has_times) const {
   constexpr uint64_t kForever = uint64_t{1} << 63;
   const std::vector<TraceEntry>& trace = document_.trace();

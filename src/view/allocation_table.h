@@ -20,7 +20,7 @@ namespace ashlar::view {
 
 enum class SortKey { kBytes, kMade, kFreed, kAge };
 
-inline constexpr uint32_t kMaxTableRows = 10'000;  // per response
+inline constexpr uint32_t kMaxTableRows = 10'000;  // maximum rows per response
 
 struct TableQuery {
   SortKey sort = SortKey::kBytes;
@@ -28,7 +28,8 @@ struct TableQuery {
   uint32_t from = 0;
   uint32_t count = 0;
   std::optional<uint32_t> moment{};  // unset: the whole run
-  // Substring of a frame "name:file:line", ignoring ASCII case; empty: no filter.
+  // Selects allocations with a stack frame "name:file:line" that contains this text, ignoring ASCII
+  // case. Empty: no filter.
   std::string search{};
 };
 
@@ -54,7 +55,7 @@ class AllocationTable {
   };
 
   // Returns the order for a query, from the cache if possible. The order is shared, because a
-  // request may still use it when it is evicted from the cache.
+  // request may still use the order when it is evicted from the cache.
   std::shared_ptr<const Order> order_for(const TableQuery& query) const;
   Order find(const TableQuery& query) const;
   std::vector<bool> stacks_with(std::string_view search) const;

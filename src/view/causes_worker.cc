@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One worker thread with low priority, so that the page stays responsive.
+// Runs one worker thread with low priority, so that the page stays responsive.
 #include "view/causes_worker.h"
 
 #include <sys/resource.h>

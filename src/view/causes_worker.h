@@ -31,7 +31,8 @@ class CausesWorker {
   CausesWorker(const CausesWorker&) = delete;
   CausesWorker& operator=(const CausesWorker&) = delete;
 
-  // Returns the response. Until it is ready, returns one with HTTP status 202.
+  // Returns the response to a request for causes.json. Until the result is ready, its HTTP status
+  // is 202.
   // REQUIRES: `document` outlives this object.
   http::Response poll(const Document& document);
   // Like poll, but waits until the response is ready.

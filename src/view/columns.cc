@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The header contains the offsets of the columns, so it is written last.
+// Writes the header last, because it contains the offsets of the columns.
 #include "view/columns.h"
 
 #include <bit>

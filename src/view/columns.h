@@ -29,14 +29,14 @@ constexpr ColumnType column_type() {
 
 class Columns {
  public:
-  // REQUIRES: the name has at most 16 characters.
+  // Adds a column. REQUIRES: the name has at most 16 characters.
   template <typename Number>
   void add(std::string_view name, const std::vector<Number>& values) {
     const auto* bytes = reinterpret_cast<const char*>(values.data());
     add({name, column_type<Number>(), sizeof(Number)}, {bytes, values.size() * sizeof(Number)});
   }
 
-  // Adds number_of(item) for each item.
+  // Adds a column with number_of(item) for each item.
   template <typename Item, typename NumberOf>
   void add(std::string_view name, const std::vector<Item>& items, const NumberOf& number_of) {
     std::vector<std::invoke_result_t<const NumberOf&, const Item&>> values;

@@ -23,7 +23,7 @@ std::unique_ptr<const std::vector<TraceEntry>> make_placeholder(const DeviceReco
   return std::make_unique<const std::vector<TraceEntry>>(1, only);
 }
 
-// Appends the key unless it is present.
+// Appends the key to `all`, unless `indexes` already has it.
 template <typename Key>
 void add_unique(Key key, std::vector<Key>& all, std::map<Key, uint32_t>& indexes) {
   if (indexes.try_emplace(key, static_cast<uint32_t>(all.size())).second) all.push_back(key);
@@ -127,8 +127,8 @@ void Document::compute_reserved() {
       reserved_peak_ = entry;
     }
   }
-  // Memory is obtained from the device just before the allocation that needs it, so the peak moves
-  // to that allocation.
+  // Memory is obtained from the device just before the allocation that needs it. The moment of that
+  // allocation is therefore taken as the peak.
   const uint32_t next = reserved_peak_ + 1;
   const bool is_for_next =
       most > before && next < entry_count() && (*trace_)[next].action == TraceAction::kAlloc;

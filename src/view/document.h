@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One device's part of a recording, indexed for the viewer's requests: which allocations exist at a
-// moment, in allocation order, and sums over time. A moment is the state after a trace entry.
-// Immutable and therefore thread safe.
+// One device's part of a recording, indexed for the viewer's requests. The indexes find the
+// allocations that exist at a moment, in allocation order, and sums over time. A moment is the
+// state after a trace entry. Immutable and therefore thread safe.
 #pragma once
 
 #include <cstddef>
@@ -35,18 +35,18 @@ class Document {
   const DeviceRecording& device_recording() const { return recording_; }
   DeviceIndex device() const { return recording_.device(); }
   bool has_history() const { return recording_.has_history(); }
-  // The recorded trace. Without a history, one entry with the action kSnapshot that stands for the
-  // final state, so that every document has a moment to show.
+  // Returns the recorded trace. Without a history, returns one entry with the action kSnapshot,
+  // which stands for the final state, so that every document has a moment to show.
   const std::vector<TraceEntry>& trace() const { return *trace_; }
   uint32_t entry_count() const { return static_cast<uint32_t>(trace_->size()); }
 
   const Allocations& allocations() const { return recording_.allocations(); }
-  // Indexed by age rank: the moments at which the allocation occupies memory, including pending
-  // frees.
+  // Returns the moments at which each allocation occupies memory, including while its free is
+  // pending. Indexed by age rank.
   const IntervalIndex& intervals() const { return intervals_; }
-  // Indexed by age rank: the requested size of the allocation.
+  // Returns the requested sizes of the allocations, indexed by age rank.
   const std::vector<uint64_t>& bytes() const { return bytes_; }
-  // Indexed by age rank: the id of the allocation.
+  // Returns the ids of the allocations, indexed by age rank.
   const std::vector<uint32_t>& ids() const { return ids_; }
   const Allocation& allocation(uint32_t rank) const { return allocations().all[ids_[rank]]; }
   uint32_t stack_of(const Allocation& allocation) const;
@@ -58,7 +58,7 @@ class Document {
   // REQUIRES: requested_bytes > 0.
   uint64_t block_bytes(uint64_t requested_bytes) const;
 
-  // Requested, allocated and reserved bytes at each moment.
+  // These functions return the requested, allocated and reserved bytes at each moment.
   const TimeSeries& requested() const { return requested_; }
   uint64_t allocated_at(uint32_t moment) const { return allocated_[moment]; }
   uint64_t reserved_at(uint32_t moment) const;
@@ -69,7 +69,7 @@ class Document {
   uint32_t peak() const { return peak_; }
   // The moment whose gap a report explains: the state after the allocation for which the reserved
   // bytes first rose to their peak. If the reserved bytes never exceed their value before the
-  // trace, the moment with that value and the most requested bytes.
+  // trace, it is the moment with the most requested bytes among those with that value.
   uint32_t reserved_peak() const { return reserved_peak_; }
 
   const SegmentHistory& segments() const { return segments_; }
@@ -78,13 +78,13 @@ class Document {
   }
   const std::vector<StreamId>& streams() const { return streams_; }
   const std::vector<PoolId>& pools() const { return pools_; }
-  // Returns the time of an entry in microseconds, or NaN if it has none.
+  // Returns the time of an entry in microseconds, or NaN if the entry has no time.
   double time_us(uint32_t entry) const;
 
  private:
   struct ReservedStep {
     uint32_t entry = 0;
-    uint64_t bytes = 0;  // from this entry on
+    uint64_t bytes = 0;  // reserved bytes from this entry on
   };
 
   std::vector<ReservedStep>::const_iterator reserved_step(uint32_t moment) const;

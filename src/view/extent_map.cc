@@ -11,12 +11,12 @@
 namespace ashlar::view {
 namespace {
 
-// The maximum error when a mapping time is compared with an entry time: they are separate clock
-// readings, both rounded down.
+// The maximum error when a mapping time is compared with an entry time. The two times are separate
+// clock readings, both rounded down.
 constexpr double kClockErrorUs = 1;
 
-// Whether the pieces cover the whole range.
-// REQUIRES: pieces are sorted by address, without overlaps.
+// Returns whether the pieces cover the whole range. REQUIRES: pieces are sorted by address, without
+// overlaps.
 bool is_covered(const std::vector<SegmentPiece>& pieces, AddressRange range) {
   const auto begins_after = [](DeviceAddress at, const SegmentPiece& piece) {
     return at < piece.range.begin;
@@ -56,20 +56,21 @@ class ExtentLocator {
       ++covered_count;
       extent.home = address;
     }
-    // If several mappings are covered, the trace is incomplete and the home is unknown. If none is
-    // covered, a paused pool has released the memory: otherwise, in the trace, idle memory stays
-    // mapped where it was used last.
+    // If several mappings are covered, the trace is incomplete and the home is unknown. If no
+    // mapping is covered, a paused pool has released the memory; otherwise the trace would show the
+    // memory as mapped where it was used last.
     if (covered_count != 1) extent.home = {};
     if (covered_count == 0) extent.addresses.clear();
     return extent;
   }
 
-  // Before the last moment, an extent without mappings does not exist, as far as known.
+  // Returns whether the extent exists. Before the last moment, an extent without mappings is taken
+  // not to exist.
   bool exists(const MapExtent& extent) const { return is_last_ || !extent.addresses.empty(); }
 
  private:
   bool is_last_;
-  double time_us_;  // NaN: unknown; then no mapping counts as existing
+  double time_us_;  // NaN: unknown, in which case no mapping counts as existing
   std::vector<SegmentPiece> pieces_;
 };
 

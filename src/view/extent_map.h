@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The physical memory behind the addresses of a map: the extents at a moment, with all addresses at
-// which they are mapped. Empty for recordings of engines without extents. Pure functions.
+// which they are mapped. The map is empty for recordings of engines without extents. Pure
+// functions.
 //
 // An extent's home is the mapping at which its memory is handed out. At the last moment, mappings
 // and homes are those of the snapshot. At earlier moments they follow from the trace: a mapping of
@@ -21,15 +22,15 @@
 namespace ashlar::view {
 
 struct MapExtent {
-  const SnapshotExtent* recorded = nullptr;  // in the snapshot
+  const SnapshotExtent* recorded = nullptr;  // the extent in the snapshot
   std::optional<DeviceAddress> home{};       // unset: idle or unknown
   std::vector<DeviceAddress> addresses{};    // addresses of its mappings, ascending
 };
 
 // A part of a segment at which an extent is mapped. A mapping across several segments has one such
-// part in each.
+// part in each of them.
 struct MappedRange {
-  uint64_t offset = 0;  // within the segment
+  uint64_t offset = 0;  // from the start of the segment
   uint64_t bytes = 0;
   uint32_t extent = kNoIndex;  // index into ExtentMap::extents; kNoIndex: several, merged
   bool is_home = false;        // the memory is handed out here
@@ -37,15 +38,17 @@ struct MappedRange {
 
 struct ExtentMap {
   std::vector<MapExtent> extents{};  // sorted by id
-  // Indexed by segment; in order, without overlaps.
+  // The mapped ranges of each segment, in address order, without overlaps.
   std::vector<std::vector<MappedRange>> mapped_ranges;
 };
 
-// REQUIRES: `segments` is the result of build_map() for this moment.
+// Finds the extents that exist at the moment. REQUIRES: `segments` is the result of build_map() for
+// this moment.
 ExtentMap find_extents(const Document& document, uint32_t moment,
                        const std::vector<MapSegment>& segments);
 
-// Like merge_small_blocks(). Merges mapped ranges only if they are adjacent and have equal is_home.
+// Merges small mapped ranges like merge_small_blocks(), but only if they are adjacent and have
+// equal is_home.
 void merge_small_mapped_ranges(ExtentMap& map, size_t max_mapped_ranges);
 
 // Adds the columns of the extents.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums the bytes of each group at the peak and over the trace, and ranks the groups by both.
+// Sums the bytes of each group at the peak and over the trace, and ranks the groups by both sums.
 #include "view/group_ranking.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 struct Weight {
   uint64_t at_peak = 0;
-  double over_all = 0;  // sum of bytes times entries
+  double over_all = 0;  // sum of the bytes of each allocation times its lifetime in entries
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks the groups of a grouping (by stack, stream or pool) and selects those that the page shows
-// individually. The selection is the same for the whole document. Immutable and therefore thread
-// safe.
+// Ranks the groups of a grouping (by stack, stream or pool) and selects the groups that the page
+// shows individually. The selection is the same for the whole document. Immutable and therefore
+// thread safe.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ class GroupRanking {
 
   // The groups that are shown individually, largest first.
   const std::vector<uint32_t>& shown() const { return shown_; }
-  // Whether there are groups outside of shown(). They are shown as one row after the others.
+  // Whether there are groups outside of shown(). These groups share one row after the others.
   bool has_others() const { return has_others_; }
   // For each allocation, the index of its group in shown(), or shown().size() for other groups.
   const std::vector<uint8_t>& row_of() const { return row_of_; }

@@ -2,9 +2,9 @@
 //
 // Finds the intervals that contain a moment, such as the allocations that are live after an entry.
 // Checkpoints list the intervals at some moments, so that the time for a query depends on the size
-// and distance of the nearest checkpoint and not on the length of the trace. All checkpoints but
-// the last together have at most as many elements as the trace. Immutable and therefore thread
-// safe.
+// and distance of the nearest checkpoint and not on the length of the trace. All checkpoints except
+// the last list together at most as many intervals as the trace has entries. Immutable and
+// therefore thread safe.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ class IntervalIndex {
   };
 
   std::vector<EntryInterval> all_{};
-  std::vector<Checkpoint> checkpoints_{};         // the last one is an empty sentinel
+  std::vector<Checkpoint> checkpoints_{};         // the last is an empty sentinel
   std::vector<uint32_t> checkpoint_intervals_{};  // indexes into all_
 };
 

@@ -12,14 +12,16 @@
 
 namespace ashlar::view {
 
-// Implementations are thread safe.
+// A process that the viewer monitors. Implementations are thread safe.
 class LiveProcess {
  public:
   virtual ~LiveProcess() = default;
   // Returns the current statistics as JSON text (docs/reference/formats/view.md).
-  // kPeerLost: the process has exited or stopped live monitoring. kTimeout: it does not respond.
+  // kPeerLost: the process has exited or stopped live monitoring. kTimeout: the process does not
+  // respond.
   virtual Result<std::string> stats() = 0;
-  // Takes a snapshot of each allocator. Errors as for stats(); kInvalidArgument: no allocator.
+  // Takes a snapshot of each allocator. kInvalidArgument: there is no allocator. Other errors are
+  // those of stats().
   virtual Result<std::vector<std::shared_ptr<const Recording>>> take_snapshots() = 0;
 };
 

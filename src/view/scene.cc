@@ -15,7 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Maximum number of annotations, and of OOMs. The full counts are separate values.
+// Maximum number of annotations, and of out-of-memory errors, in the lists of a document. The full
+// counts are separate values.
 constexpr size_t kMaxMarks = 10'000;
 
 // An annotation at an entry of the trace.
@@ -24,8 +25,8 @@ struct Mark {
   const Annotation* annotation = nullptr;  // null: the entry is an annotation
 };
 
-// Returns the last entry that is not later than the time, or the first entry if all are later.
-// Assumes ascending times.
+// Returns the last entry that is not later than the time, or the first entry if all entries are
+// later. Assumes that the times of entries ascend.
 uint32_t entry_at(const Document& document, int64_t time_us) {
   const std::vector<TraceEntry>& trace = document.trace();
   const auto after =
@@ -34,7 +35,7 @@ uint32_t entry_at(const Document& document, int64_t time_us) {
   return after == trace.begin() ? 0 : static_cast<uint32_t>(after - trace.begin() - 1);
 }
 
-// Formats an annotation: "forward START", followed by other fields.
+// Formats an annotation as "forward START", for example, followed by its other fields.
 std::string annotation_text(const Annotation& annotation) {
   std::string name;
   std::string others;

@@ -15,7 +15,7 @@ namespace ashlar::view {
 
 struct SceneDocument {
   const Document* document = nullptr;
-  // Self-contained files only: the moments for which the file has responses.
+  // The moments for which a self-contained file has responses; unset for served pages.
   std::optional<std::vector<uint32_t>> moments{};
 };
 

@@ -15,7 +15,7 @@ namespace {
 // The mapped pieces during a pass over the trace, without overlaps.
 class PieceTracker {
  public:
-  using Pieces = std::map<uint64_t, uint32_t>;  // begin address to index into `all`
+  using Pieces = std::map<uint64_t, uint32_t>;  // index into `all`, keyed by begin address
 
   std::vector<SegmentPiece> all{};
   std::vector<EntryInterval> intervals{};
@@ -98,7 +98,7 @@ std::vector<SnapshotView> views_of(const Snapshot& snapshot, DeviceIndex device)
 }
 
 // Returns the pieces after the last trace entry. The memory of views is at the addresses that the
-// trace has for it (SnapshotExtent::traced_address); all other pieces are segments of the snapshot.
+// trace has for it (SnapshotExtent::traced_address). All other pieces are segments of the snapshot.
 std::vector<SegmentPiece> after_last_entry(const Snapshot& snapshot, DeviceIndex device) {
   const bool has_views = !views_of(snapshot, device).empty();
   std::vector<SegmentPiece> pieces;
@@ -142,7 +142,7 @@ uint32_t find_view(const std::vector<SnapshotView>& views, DeviceAddress at) {
   return contains_address ? static_cast<uint32_t>(&view - views.data()) : kNoIndex;
 }
 
-// Gives each piece of an expandable segment its owner. Pieces of one view have the same owner.
+// Sets the owner of each piece of an expandable segment. Pieces of one view have the same owner.
 // Outside of views, pieces of the same stream and pool whose addresses adjoin or overlap, even at
 // different moments, belong to one segment.
 void assign_owners(const std::vector<SnapshotView>& views, std::vector<SegmentPiece>& pieces) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adds responses in steps. A step is added completely or not at all, so that a level of tiles has
-// no holes.
+// Adds responses in steps. The responses of a step are added completely or not at all, so that a
+// level of tiles has no holes.
 #include "view/self_contained_page.h"
 
 #include <zlib.h>
@@ -44,7 +44,7 @@ class ResponseArchive {
     bytes_ += packed;
   }
 
-  // Adds the responses to all requests. If they do not all fit, returns false and adds none.
+  // Adds the responses to all requests. If they do not all fit, returns false and adds no response.
   bool try_add(const Requests& requests) {
     const size_t index_before = index_.size();
     const size_t bytes_before = bytes_.size();
@@ -198,8 +198,8 @@ Result<std::string> self_contained_page(const Viewer& view, std::string_view pag
         text("the page has no marker for responses (expected ", kResponsesMarker, ")"));
   }
   const std::vector<const Document*> documents = view.documents();
-  // The scene lists the moments that were added, so it is written last. Its size is estimated from
-  // a scene without moments.
+  // The scene lists the moments that were added, so the scene is written last. Its size is
+  // estimated from a scene without moments.
   std::vector<SceneDocument> plain;
   for (const Document* document : documents) plain.push_back({.document = document});
   const size_t scene_bytes =

@@ -17,13 +17,13 @@ inline constexpr std::string_view kResponsesMarker = "<!--ashlar:responses-->";
 
 inline constexpr size_t kMailableBytes = 8'000'000;  // small enough for mail and CI artifacts
 
-// The scene and, for each document, its stacks, causes and topmost tile of allocations are included
-// even if the file then exceeds `max_bytes`.
+// Returns the HTML file. The scene and, for each document, its stacks, causes and topmost tile of
+// allocations are included even if the file then exceeds `max_bytes`.
 // kInvalidArgument: the page does not contain kResponsesMarker.
 Result<std::string> self_contained_page(const Viewer& view, std::string_view page,
                                         size_t max_bytes = kMailableBytes);
 
-// Exposed for tests.
+// These functions are exposed for tests.
 std::string base64(std::string_view bytes);
 std::string compress(std::string_view bytes);  // zlib, RFC 1950
 

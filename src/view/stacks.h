@@ -14,8 +14,8 @@ namespace ashlar::view {
 std::string stacks_json(const Document& document);
 
 // Returns the requested bytes by stack as columns, largest first, including pending frees. At
-// document.reserved_peak(), the bytes equal those that `ashlar report` prints, if the replay of the
-// report has its peak there.
+// document.reserved_peak(), the bytes equal those that `ashlar report` prints, if the report's
+// replay has its peak at that moment.
 // REQUIRES: moment < document.entry_count().
 std::string stack_columns(const Document& document, uint32_t moment);
 

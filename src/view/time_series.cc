@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Short ranges are scanned. The pyramid has no levels for short ranges and therefore takes little
+// Scans short ranges of moments. The pyramid needs no levels for them and therefore takes little
 // memory.
 #include "view/time_series.h"
 

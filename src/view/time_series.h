@@ -36,7 +36,8 @@ class TimeSeries {
   Extremes scan(EntryRange range) const;
 
   std::vector<uint64_t> values_{};
-  std::vector<std::vector<Extremes>> levels_{};  // element of level n: 2^n * kBlockMoments moments
+  // An element of level n covers 2^n * kBlockMoments moments.
+  std::vector<std::vector<Extremes>> levels_{};
 };
 
 }  // namespace ashlar::view

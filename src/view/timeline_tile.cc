@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Finds the allocations that are live at one of a tile's moments, with their first and last
-// columns: first the allocations that are live at the first moment, then, in one pass, those made
-// within the tile.
+// columns: first the allocations that are live at the first moment, then, in one pass, the
+// allocations made within the tile.
 #include "view/timeline_tile.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 struct ShownAllocation {
   uint32_t rank = 0;
   uint32_t begin = 0;
-  uint32_t end = 0;  // the number of columns if it outlives the tile
+  uint32_t end = 0;  // the number of columns if the allocation outlives the tile
 };
 
 struct Column {
@@ -122,8 +122,8 @@ std::vector<double> hidden_bytes(const Document& document, const std::vector<uin
   return hidden;
 }
 
-// Adds the rows of the first column, and the rows that come and go in each later column. Rows are
-// sorted by age, so the rows that a column adds are in order.
+// Adds the allocations shown in the first column, and those that appear and disappear in each later
+// column. Allocations are sorted by age, so the allocations that a column adds are in order.
 void add_changes(const std::vector<ShownAllocation>& shown, uint32_t column_count,
                  Columns& response) {
   std::vector<uint32_t> first;

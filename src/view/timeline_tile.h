@@ -17,7 +17,7 @@ inline constexpr uint32_t kTileColumns = 512;
 // The highest level of detail. Each level divides the minimum size of the allocations in a tile by
 // four.
 inline constexpr uint32_t kMaxDetail = 4;
-// Maximum number of allocations in a tile. Beyond it, only the largest are included.
+// Maximum number of allocations in a tile. If there are more, only the largest are included.
 inline constexpr size_t kMaxTileAllocations = 40'000;
 
 struct TileId {
@@ -25,7 +25,8 @@ struct TileId {
   uint32_t index = 0;
 };
 
-// Returns the number of levels. Level 0 is one tile; in the last level, a column is an entry.
+// Returns the number of levels. Level 0 has one tile; in the last level, a column represents one
+// entry.
 uint32_t level_count(uint32_t entry_count);
 // Returns the number of tiles in a level.
 // REQUIRES: level < level_count(entry_count).

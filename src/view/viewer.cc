@@ -41,7 +41,7 @@ std::optional<uint32_t> number(std::optional<std::string_view> text) {
   return value;
 }
 
-// Parses and validates the arguments of a request. Keeps the first error.
+// Parses and validates the arguments of a request, and remembers the first error.
 class Arguments {
  public:
   explicit Arguments(std::string_view query) : query_(query) {}
@@ -56,7 +56,7 @@ class Arguments {
     return 0;
   }
 
-  // Returns the index of the value in `known`.
+  // Returns the index in `known` of the argument's value.
   size_t choice(std::string_view name, std::initializer_list<std::string_view> known) {
     const std::optional<std::string_view> value = http::query_argument(query_, name);
     size_t index = 0;

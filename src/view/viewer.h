@@ -25,8 +25,8 @@ inline constexpr size_t kMaxDocuments = 1024;
 
 class Viewer {
  public:
-  // `program` is the name and version of the tool. `live` is the name of the monitored process;
-  // empty: none.
+  // `program` is the name and version of the tool. `live` is the name of the monitored process, or
+  // empty if no process is monitored.
   Viewer(std::string program, CausesFunction compute_causes, std::string live = {})
       : program_(std::move(program)), live_(std::move(live)), causes_(std::move(compute_causes)) {}
 
@@ -35,8 +35,8 @@ class Viewer {
   Result<std::vector<uint32_t>> add(const std::shared_ptr<const Recording>& recording);
 
   // Responds to a request such as "d/0/tile" with the query
-  // "by=allocation&level=0&index=0&detail=0". Unknown requests get 404 and invalid arguments 400,
-  // with {"error": "one sentence"}.
+  // "by=allocation&level=0&index=0&detail=0". The status is 404 for unknown requests and 400 for
+  // invalid arguments, with the body {"error": "one sentence"}.
   http::Response respond(std::string_view path, std::string_view query) const;
 
   // Like respond, but waits for responses that are computed in the background.
@@ -65,7 +65,8 @@ class Viewer {
   const std::string live_;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<const LoadedDocument>> documents_ ASHLAR_GUARDED_BY(mutex_);
-  // Declared after the documents, so that it is destroyed before them: it refers to documents.
+  // Declared after the documents, so that the worker, which refers to documents, is destroyed
+  // first.
   mutable CausesWorker causes_;
 };
 

@@ -17,7 +17,7 @@ using http::Request;
 using http::Response;
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kMaxUploadBytes = uint64_t{16} << 30;  // before decompression
+constexpr uint64_t kMaxUploadBytes = uint64_t{16} << 30;  // size before decompression
 
 Response json(int code, const Json& value) {
   Response response;
@@ -26,7 +26,7 @@ Response json(int code, const Json& value) {
   return response;
 }
 
-// 410 tells the page to stop polling.
+// Returns the HTTP status for a failure. 410 tells the page to stop polling.
 int code_for(const Status& failure) { return failure.is(StatusKind::kPeerLost) ? 410 : 503; }
 
 }  // namespace
@@ -121,7 +121,7 @@ Response ViewerHandler::open_upload(const Request& request, std::unique_ptr<Byte
       viewer_.add(Recording::create(*plain, *std::move(snapshot)));
   if (!numbers.ok()) return json(400, {{"error", numbers.status().message()}});
   MutexLock lock(mutex_);
-  // An earlier loading error no longer matters once there is something to show.
+  // An earlier loading error no longer matters once a document can be shown.
   if (!failure_.empty()) is_loading_ = false;
   return json(200, {{"documents", *numbers}});
 }

@@ -19,8 +19,8 @@ namespace ashlar::view {
 
 class ViewerHandler final : public http::Handler {
  public:
-  // `page` is the HTML of the page; empty if the build has none. `live` is the monitored process or
-  // null.
+  // `page` is the HTML of the page; empty if the build has no page. `live` is the monitored process
+  // or null.
   // REQUIRES: `viewer` and `live` outlive the handler.
   ViewerHandler(Viewer& viewer, std::string page, LiveProcess* live = nullptr)
       : viewer_(viewer), page_(std::move(page)), live_(live) {}

@@ -9,7 +9,7 @@
 
 namespace ashlar::view {
 
-// Returns the HTML of the page; empty if the build has none.
+// Returns the HTML of the page; empty if the build has no page.
 std::string embedded_viewer_page();
 
 // The error message if the build has no page.

@@ -5,7 +5,7 @@
 //   embed_page PAGE.html OUT.cc [SOURCES]
 //
 // If the page does not exist, the result is an empty page. If the page is older than a file in the
-// folder SOURCES, the tool prints a warning. OUT.cc is not touched if it would not change, which
+// folder SOURCES, the tool prints a warning. OUT.cc is written only if its contents change, which
 // avoids recompilation.
 #include <zlib.h>
 
