@@ -30,7 +30,7 @@ struct ConfigArguments {
 // The allocator options that the environment selects.
 struct CurrentSettings {
   AllocatorOptions options;
-  const EnvironmentVariable* variable = nullptr;  // that sets `options`; null: none is set
+  const EnvironmentVariable* variable = nullptr;  // the variable that sets `options`; null: none
 };
 
 CommandFunction prepare_config(CLI::App& parser);
@@ -118,7 +118,8 @@ std::string table_as_json(const CurrentSettings& current, const Environment& env
                       {"variables", variables}});
 }
 
-// Describes an option: "now 512 (ASHLAR_ALLOC_CONF); default off; range 1–1048576 or off (MiB)".
+// Describes an option in the form "now 512 (ASHLAR_ALLOC_CONF); default off; range 1–1048576 or off
+// (MiB)".
 std::string option_facts(const OptionRow& row, const CurrentSettings& current,
                          const Environment& environment) {
   const std::string value = row.print(row, current.options);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `ashlar help` and `ashlar completion`: help on a command or topic, the man page, and completion
-// scripts. All are generated from the options that the commands declare and from the table of
+// scripts. All texts are generated from the options that the commands declare and from the table of
 // environment variables.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -59,7 +59,7 @@ ExitCode run_help(const HelpArguments& arguments, const CLI::App& root, Console&
     return ExitCode::kSuccess;
   }
   if (arguments.topic.empty()) {
-    // Not App::help: it would print the help of the parsed command, which is `help`.
+    // App::help would print the help of the parsed command, which is `help`.
     console.print(root.get_formatter()->make_help(&root, "ashlar", CLI::AppFormatMode::Normal));
     return ExitCode::kSuccess;
   }

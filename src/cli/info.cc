@@ -68,21 +68,22 @@ ExitCode run_info(const InfoArguments& arguments, const Session& session) {
   return ExitCode::kSuccess;
 }
 
-// Formats a UUID as 8-4-4-4-12 hexadecimal digits: nvidia-smi's format without "GPU-".
+// Formats a UUID as 8-4-4-4-12 hexadecimal digits, which is nvidia-smi's format without "GPU-".
 std::string uuid_text(const std::array<uint8_t, 16>& uuid) {
   std::string digits = fmt::format("{:02x}", fmt::join(uuid, ""));
   for (size_t place : {20U, 16U, 12U, 8U}) digits.insert(place, 1, '-');
   return digits;
 }
 
-// Returns nothing if the device does not report its free memory.
+// Returns nullopt if the device does not report its free memory.
 std::optional<size_t> free_bytes_of(Device& device) {
   const Result<DeviceMemoryStats> use = device.memory_stats();
   if (!use.ok()) return std::nullopt;
   return use->free_bytes;
 }
 
-// Except for free_bytes, the keys are the field names of DeviceProperties.
+// Converts the properties of a device. Except for free_bytes, the keys are the field names of
+// DeviceProperties.
 Json device_as_json(Device& device) {
   const DeviceProperties& properties = device.properties();
   const std::optional<size_t> free_bytes = free_bytes_of(device);
@@ -198,7 +199,8 @@ std::string range_text(const std::vector<std::string>& names) {
   return names.front() + (names.size() == 2 ? " and " : " to ") + names.back();
 }
 
-// Adjacent devices with the same capabilities are described together.
+// Describes the capabilities of all devices. Adjacent devices with the same capabilities are
+// described together.
 std::string all_capabilities_as_text(const std::vector<Device*>& devices) {
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;
   for (Device* device : devices) {

@@ -97,7 +97,8 @@ std::vector<PreparedCommand> prepare_all(CLI::App& parser) {
           {.command = command, .parser = subparser, .run = command->prepare(*subparser)});
     }
   }
-  // Set last: sub-commands inherit the footer that is set when they are added.
+  // The footer is set last, because sub-commands inherit the footer that is set when they are
+  // added.
   parser.footer(
       fmt::format("Run \"ashlar help COMMAND\" for a command, \"ashlar help environment\" for "
                   "variables.\nExit codes: {}.",
@@ -105,7 +106,8 @@ std::vector<PreparedCommand> prepare_all(CLI::App& parser) {
   return commands;
 }
 
-// Checked before parsing, since CLI11 reports a mistyped command as a missing one.
+// Returns an error message if the command is unknown. Checked before parsing, because CLI11 reports
+// a mistyped command as a missing command.
 std::optional<std::string> unknown_command_message(const std::vector<std::string>& arguments) {
   if (arguments.empty()) return "missing command; see ashlar --help";
   const std::string& wanted = arguments.front();

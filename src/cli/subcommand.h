@@ -29,15 +29,15 @@ enum class ExitCode {
   kUnreadableInput = 3,  // a file cannot be read or is malformed
 };
 
-// REQUIRES: `failure` is not ok.
+// Returns the exit code for an error. REQUIRES: `failure` is not ok.
 inline ExitCode exit_code_for(const Status& failure) {
   if (failure.is(StatusKind::kInvalidArgument)) return ExitCode::kInvalidArgument;
   if (failure.is(StatusKind::kFormat)) return ExitCode::kUnreadableInput;
   return ExitCode::kFailure;
 }
 
-// The context in which a command runs. `sim_options` are parsed from `environment`, unless the
-// command ignores it.
+// The context in which a command runs. `sim_options` are parsed from `environment`, unless
+// Subcommand::ignores_environment is set.
 struct Session {
   Console& console;
   const Environment& environment;

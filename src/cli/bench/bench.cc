@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar bench`: measures the cost of allocate and free, and compares it with that of mimalloc.
+// `ashlar bench`: measures the cost of allocate and free, and compares it with the cost in
+// mimalloc.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -52,7 +53,7 @@ CommandFunction prepare_bench(CLI::App& parser) {
   return [arguments](const Session& session) { return run_bench_command(session, *arguments); };
 }
 
-// The default run takes about 40 s per round on a two-core virtual machine.
+// Estimates the duration. The default run takes about 40 s per round on a two-core virtual machine.
 std::string plan_text(const BenchOptions& options) {
   constexpr double kSecondsPerOperation = 40.0 / 20000;
   const double minutes = kSecondsPerOperation * static_cast<double>(options.rounds) *

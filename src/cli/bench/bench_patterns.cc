@@ -24,7 +24,8 @@
 namespace ashlar {
 namespace {
 
-// Loaded at run time: linking it would replace malloc in the whole tool.
+// The functions of mimalloc. The library is loaded at run time, because linking it would replace
+// malloc in the whole tool.
 struct Mimalloc {
   void* (*allocate)(size_t bytes) = nullptr;
   void (*free)(void* memory) = nullptr;
@@ -44,7 +45,7 @@ struct Mimalloc {
   }
 };
 
-// Targets: adapters with a common interface to each allocator, for use by one thread.
+// Targets are adapters that give each allocator a common interface, for use by one thread.
 
 struct MimallocTarget {
   using Memory = void*;
@@ -76,8 +77,8 @@ using Nanoseconds = std::chrono::duration<double, std::nano>;
 // Number of untimed pairs before each measurement of pairs, because the first pair may have to
 // reclaim memory cached by other patterns.
 constexpr size_t kWarmUpCount = 100;
-// The pattern "threads" runs this many times more operations, so that differences in the start of
-// the threads do not matter.
+// The pattern "threads" runs this many times as many operations, so that differences in the start
+// times of the threads do not matter.
 constexpr size_t kThreadOperationsFactor = 10;
 
 template <typename Target>
@@ -184,7 +185,7 @@ double fastest_calibration(const std::vector<Measurement>& measurements) {
   return fastest;
 }
 
-// Returns the samples taken while the core ran at the calibrated speed.
+// Returns the times of the samples that were taken while the core ran at the calibrated speed.
 std::vector<double> undisturbed(const Measurement& measurement, double calibration_ns) {
   std::vector<double> good;
   for (const Sample& each : measurement.samples) {
@@ -193,7 +194,7 @@ std::vector<double> undisturbed(const Measurement& measurement, double calibrati
   return good;
 }
 
-// Summarizes the undisturbed samples, or all samples if there are none.
+// Summarizes the undisturbed samples, or all samples if none is undisturbed.
 double summarize_good(const Measurement& measurement, double calibration_ns) {
   std::vector<double> good = undisturbed(measurement, calibration_ns);
   if (good.empty()) good = undisturbed(measurement, std::numeric_limits<double>::max());
@@ -285,7 +286,7 @@ void add_patterns(std::vector<Measurement>& measurements, const std::string& nam
                             [=] { return time_churn(first, live, kMaxChurnBytes, count); }});
   }
   // The measurements with different thread counts are adjacent, so that they run directly after
-  // each other: they are compared, and the clock rate varies over time.
+  // each other: their results are compared, and the clock rate varies over time.
   for (size_t threads = 1; threads <= targets.size(); ++threads) {
     const std::vector<Target> subset(targets.begin(),
                                      targets.begin() + static_cast<ptrdiff_t>(threads));
@@ -296,7 +297,8 @@ void add_patterns(std::vector<Measurement>& measurements, const std::string& nam
   }
 }
 
-// Times pairs in the presence of `holes` free blocks that are too small for them.
+// Times pairs of allocate and free in the presence of `holes` free blocks that are too small for
+// them.
 Sample time_holes(const BufferTarget& target, size_t holes, size_t count) {
   constexpr size_t kHoleBytes = 512;
   constexpr size_t kPairBytes = 4096;
@@ -310,7 +312,8 @@ Sample time_holes(const BufferTarget& target, size_t holes, size_t count) {
   return time_pairs(target, kPairBytes, count);
 }
 
-// Times pairs while the allocator records a trace without stacks into a full ring buffer.
+// Times pairs of allocate and free while the allocator records a trace without stacks into a full
+// ring buffer.
 Sample time_history(const BufferTarget& target, size_t bytes, size_t count) {
   HistoryOptions options;
   options.max_entries = 4096;
@@ -353,8 +356,8 @@ Result<BenchOutcome> run_bench(const BenchOptions& options, const BenchProgress&
   Result<EngineFixture> paged = EngineFixture::create(EngineKind::kPaged);
   if (!paged.ok()) return paged.status();
   add_engine_measurements(measurements, "paged", *paged, count);
-  // A separate allocator, so that the holes, which stay in its small-block pool, do not affect the
-  // other patterns.
+  // Uses a separate allocator, because the holes, which stay in its small-block pool, would affect
+  // the other patterns.
   Result<EngineFixture> fragmented = EngineFixture::create(EngineKind::kPaged);
   if (!fragmented.ok()) return fragmented.status();
   for (const size_t holes : {size_t{1000}, size_t{1000000}}) {

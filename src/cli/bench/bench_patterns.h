@@ -30,20 +30,20 @@ struct BenchResult {
   size_t bytes = 0;       // block size; 0: log-uniform from 512 B to 16 MiB (churn16k: 16 KiB)
   size_t live = 0;        // number of live blocks, or of holes
   size_t threads = 1;
-  double ns = 0;  // per allocate and free, on each thread
+  double ns = 0;  // time per pair of allocate and free, on each thread
 };
 
 struct BenchOutcome {
   std::vector<BenchResult> results;
-  std::string missing_reference;  // why mimalloc was not measured; empty if it was
+  std::string missing_reference;  // why mimalloc was not measured; empty if it was measured
 };
 
 struct BenchOptions {
-  size_t rounds = 9;          // up to four times as many on a busy machine
-  size_t operations = 20000;  // per round
+  size_t rounds = 9;          // on a busy machine, up to four times as many rounds run
+  size_t operations = 20000;  // operations per round
 };
 
-// Receives the completed share, 0 to 1. May be empty.
+// Receives the completed share of the work, 0 to 1. May be empty.
 using BenchProgress = std::function<void(double share)>;
 
 Result<BenchOutcome> run_bench(const BenchOptions& options, const BenchProgress& progress);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Four independent chains of additions saturate the core's integer units, so that a busy sibling
-// hyper-thread slows the loop down.
+// Runs four independent chains of additions, which saturate the core's integer units, so that a
+// busy sibling hyper-thread slows the loop down.
 #include "cli/bench/calibration.h"
 
 #include <chrono>

@@ -11,11 +11,11 @@ double measure_calibration_loop();
 
 struct Sample {
   double ns = 0;
-  double calibration_ns = 0;  // the longer of the calibration loops before and after
+  double calibration_ns = 0;  // the longer of the calibration loops before and after the sample
 };
 
 // A sample counts as disturbed if its calibration loop took more than this multiple of the fastest
-// one in the run.
+// calibration loop in the run.
 inline constexpr double kMaxSlowdown = 1.15;
 
 }  // namespace ashlar

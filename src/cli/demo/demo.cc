@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar demo`: a guided tour. First one program with each allocator (demo_engines.cc), then a
+// `ashlar demo`: a guided tour. Runs one program with each allocator (demo_engines.cc), then a
 // workload on the simulated machine, first with threads, then with seeds (demo_workload.cc).
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -80,7 +80,7 @@ bool all_hold(const std::vector<Check>& checks) {
   return std::all_of(checks.begin(), checks.end(), [](const Check& check) { return check.holds; });
 }
 
-// Requested bytes as an area, and the reserved bytes of each allocator as lines.
+// Plots the requested bytes as an area, and the reserved bytes of each allocator as a line.
 std::string runs_as_plot(const std::vector<EngineRun>& runs, const Terminal& terminal) {
   const size_t columns = plot_columns(terminal);
   Plot plot;
@@ -139,7 +139,7 @@ std::vector<Check> check_engines(const std::vector<EngineRun>& runs) {
   return checks;
 }
 
-// Returns whether all checks passed.
+// Runs the program with each allocator, and returns whether all checks passed.
 Result<bool> show_engines(const Session& session) {
   const TrainingLoad load;
   const Result<std::vector<EngineRun>> runs = run_with_engines(load);
@@ -165,7 +165,8 @@ std::string operations_as_text(const WorkloadRecord& record) {
   return table.to_text();
 }
 
-// Formats one line per stream and one column per piece of work, in the order of completion.
+// Formats a table with one line per stream and one column per piece of work, in the order of
+// completion.
 std::string lanes_as_text(const std::vector<FinishedPiece>& finished) {
   Table table({{}, {}});
   for (Lane lane : {Lane::kLeft, Lane::kRight, Lane::kJoin, Lane::kReduce}) {
@@ -222,7 +223,7 @@ std::string costs_as_text(const std::array<sim::CallCosts, 2>& costs) {
   return table.to_text();
 }
 
-// Returns whether all checks passed.
+// Runs the workload with threads, and returns whether all checks passed.
 Result<bool> show_threads(Console& console) {
   const sim::Options machine = workload_machine({});
   const Result<WorkloadRecord> record = run_workload(machine);
@@ -245,7 +246,7 @@ std::string order_as_text(const WorkloadRecord& record) {
   return line;
 }
 
-// Runs the workload twice with the same seed, then with another.
+// Runs the workload twice with the same seed, then with another seed.
 Result<bool> show_seeds(Console& console, uint64_t seed) {
   std::vector<WorkloadRecord> records;
   const std::array seeds = {seed, seed, seed + 1};

@@ -15,7 +15,7 @@ namespace ashlar {
 namespace {
 
 constexpr DeviceIndex kDevice{0};
-constexpr size_t kWeightBytes = 12 * kMiB;  // per layer
+constexpr size_t kWeightBytes = 12 * kMiB;  // size of a layer's weights
 constexpr size_t kBytesPerPixel = 128;      // of the first layer's output
 constexpr size_t kEvaluatedImages = 48;
 
@@ -76,8 +76,8 @@ Timeline Training::run() {
   return std::move(timeline_);
 }
 
-// Forward pass that keeps each layer's output, then backward pass with the gradients of outputs and
-// weights.
+// Performs a forward pass, which keeps each layer's output, then a backward pass with the gradients
+// of outputs and weights.
 void Training::train(size_t pixels) {
   Tensors outputs;
   Tensors gradients;
@@ -102,7 +102,7 @@ void Training::train(size_t pixels) {
   record_point();
 }
 
-// Forward pass only: each layer's input is freed after use.
+// Performs only a forward pass: each layer's input is freed after use.
 void Training::evaluate(size_t pixels) {
   Buffer input;
   for (size_t layer = 0; layer < load_.layer_count; ++layer) {
@@ -115,7 +115,7 @@ void Training::evaluate(size_t pixels) {
   record_point();
 }
 
-// Deeper layers have smaller outputs.
+// Returns the size of a layer's output. Deeper layers have smaller outputs.
 size_t Training::output_bytes(size_t pixels, size_t layer) const {
   return pixels * kBytesPerPixel * 4 / (layer + 4);
 }

@@ -21,7 +21,7 @@ namespace ashlar {
 struct TrainingLoad {
   size_t step_count = 16;
   size_t layer_count = 24;
-  uint64_t seed = 7;  // determines the sizes
+  uint64_t seed = 7;  // determines the sizes of the images
 };
 
 // The result with one allocator.

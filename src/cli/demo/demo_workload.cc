@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps are listed in Workload::run and implemented in that order. Long because the steps share
-// the state of one class.
+// The steps are listed in Workload::run and implemented in that order. The file is long because the
+// steps share the state of one class.
 #include "cli/demo/demo_workload.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,8 @@ constexpr size_t kPiecesPerHalf = 4;
 constexpr size_t kExtentCount = 2 * kPiecesPerHalf;
 constexpr std::array kLanes = {Lane::kLeft, Lane::kRight, Lane::kJoin, Lane::kReduce};
 
-// Irregular numbers and position-dependent weights: a lost or misplaced number changes the sum.
+// The numbers are irregular and their weights depend on the position, so a lost or misplaced number
+// changes the sum.
 uint32_t number_at(uint64_t index) { return static_cast<uint32_t>(index * 2654435761U) >> 8; }
 uint64_t weight_at(uint64_t index) { return index % 1021 + 1; }
 
@@ -95,20 +96,20 @@ class Workload {
   const size_t extent_bytes_;
   WorkloadRecord record_;
   FinishLog log_;
-  // Each is written by one piece of work, and read after that piece has finished.
+  // Each of these counters is written by one piece of work, and read after that piece has finished.
   size_t writers_seen_by_join_ = 0;
   size_t joins_seen_by_reduce_ = 0;
 
   std::vector<ExtentId> extents_;
-  DeviceAddress view_;     // first device: the extents in order
-  DeviceAddress alias_;    // first device: the same extents in reverse order
-  DeviceAddress numbers_;  // second device: the copy of the view
-  DeviceAddress sum_;      // second device, from its stream-ordered pool
+  DeviceAddress view_;     // on the first device: the extents in order
+  DeviceAddress alias_;    // on the first device: the same extents in reverse order
+  DeviceAddress numbers_;  // on the second device: the copy of the view
+  DeviceAddress sum_;      // on the second device, from its stream-ordered pool
   uint64_t* host_sum_ = nullptr;
   std::array<StreamId, kLaneCount> streams_;
   std::array<EventId, kLaneCount> done_;  // recorded at the end of each lane's work
 
-  // Last, so that it is destroyed first: its threads use the members above.
+  // The last member, so that it is destroyed first: its threads use the members above.
   std::unique_ptr<sim::Machine> machine_;
 };
 
@@ -202,8 +203,8 @@ Result<DeviceAddress> Workload::map_extents(const std::vector<ExtentId>& extents
   return begin;
 }
 
-// The first attempt fails by fault injection. Like an engine, the workload then releases cached
-// memory and retries.
+// Allocates memory on the second device. The first attempt fails by fault injection. Like an
+// engine, the workload then releases cached memory and retries.
 Status Workload::allocate_on_second() {
   Result<ExtentId> cached = second().create(total_bytes());
   if (!cached.ok()) return cached.status();
@@ -226,7 +227,7 @@ Status Workload::allocate_on_second() {
   return Status();
 }
 
-// The streams are paused, to check that queueing does not block.
+// Creates the streams and pauses them, to check that queueing work does not block.
 Status Workload::open_streams() {
   for (Lane lane : kLanes) {
     Result<StreamId> stream = device(lane).create_stream();

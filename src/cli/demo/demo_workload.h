@@ -26,7 +26,7 @@ namespace ashlar {
 // The streams of the workload.
 enum class Lane { kLeft, kRight, kJoin, kReduce };
 inline constexpr size_t kLaneCount = 4;
-std::string_view name(Lane lane);  // "sim:0 left"
+std::string_view name(Lane lane);  // returns "sim:0 left", for example
 
 // A piece of work that has finished.
 struct FinishedPiece {
@@ -42,18 +42,19 @@ struct Check {
 };
 
 struct WorkloadRecord {
-  std::vector<std::array<std::string, 2>> operations;  // device or stream, and description
+  std::vector<std::array<std::string, 2>> operations;  // each a device or stream, and a description
   std::vector<FinishedPiece> finished;                 // in order of completion
   std::vector<Check> checks;
   uint64_t sum = 0;                     // computed on sim:1
-  std::array<sim::CallCosts, 2> costs;  // per device
+  std::array<sim::CallCosts, 2> costs;  // indexed by device
 };
 
-// Options of a machine with two devices. A seed determines the order of execution.
+// Returns the options of a machine with two devices. A seed, if set, determines the order of
+// execution.
 sim::Options workload_machine(std::optional<uint64_t> seed);
 
-// Creates a machine and runs the workload on it. Fails if a device call fails. A wrong result is a
-// failed check instead.
+// Creates a machine and runs the workload on it. Returns an error if a device call fails. A wrong
+// result is not an error but a failed check.
 Result<WorkloadRecord> run_workload(const sim::Options& machine);
 
 }  // namespace ashlar

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CLI11 gives the type, range and choices of an option as one string: "TEXT:{end,peak}".
+// Parses CLI11's descriptions: CLI11 gives the type, range and choices of an option as one string,
+// such as "TEXT:{end,peak}".
 #include "cli/help/command_info.h"
 
 #include <fmt/format.h>

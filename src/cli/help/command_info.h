@@ -15,10 +15,10 @@ class Option;
 namespace ashlar {
 
 struct OptionInfo {
-  std::vector<std::string> names{};    // "-o", "--output"; a positional has one: "FILE"
+  std::vector<std::string> names{};    // "-o", "--output"; for a positional argument: "FILE"
   std::string value_name{};            // "SIZE"; empty: a flag
   std::vector<std::string> choices{};  // empty: any value
-  std::string default_value{};         // empty: none
+  std::string default_value{};         // empty: no default
   std::string description{};
   bool is_positional = false;
   bool is_required = false;
@@ -32,7 +32,7 @@ struct CommandInfo {
   std::string name{};
   std::string summary{};
   std::string notes{};                  // the text after the options; may have several lines
-  std::vector<OptionInfo> arguments{};  // positional ones
+  std::vector<OptionInfo> arguments{};  // positional arguments
   std::vector<OptionInfo> options{};
   bool runs_program = false;  // a program and its arguments follow the options
 };

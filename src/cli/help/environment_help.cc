@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both texts are generated from the table in config/environment.cc.
+// Generates both texts from the table in config/environment.cc.
 #include "cli/help/environment_help.h"
 
 #include <fmt/format.h>

@@ -9,10 +9,11 @@
 
 namespace ashlar {
 
-// Lists the variables of the simulated machine, one line each: current value, default and meaning.
+// Lists the variables of the simulated machine, one per line, with current value, default and
+// meaning.
 std::string machine_variables_text(const Environment& environment);
 
-// Describes all variables: what each sets, accepts and defaults to, and why to set it.
+// Describes all variables: what each variable sets, accepts and defaults to, and why to set it.
 std::string environment_help();
 
 }  // namespace ashlar

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Overrides those parts of CLI11's formatter whose lines can exceed 80 columns.
+// Overrides the parts of CLI11's formatter whose lines can exceed 80 columns.
 #include "cli/help/help_formatter.h"
 
 #include <fmt/format.h>

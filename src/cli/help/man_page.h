@@ -15,7 +15,8 @@ namespace ashlar {
 inline constexpr const char* kExitCodes =
     "0 success, 1 error or failed check, 2 usage error, 3 unreadable input";
 
-// Returns the man page in the roff language, with the man macros. `version` is Ashlar's.
+// Returns the man page in the roff language, with the man macros. `version` is the version of
+// Ashlar.
 std::string man_page(const std::vector<CommandInfo>& commands, std::string_view version);
 
 }  // namespace ashlar

@@ -15,7 +15,8 @@ using std::chrono::milliseconds;
 
 // Timeout for statistics, which the process sends immediately unless it is suspended.
 constexpr milliseconds kStatsTimeout{1'500};
-// A snapshot takes time to create. It has one timeout for each read and one for the whole transfer.
+// A snapshot takes time to create. One timeout applies to each read, the other to the whole
+// transfer.
 constexpr milliseconds kSnapshotReadTimeout{120'000};
 constexpr milliseconds kSnapshotTotalTimeout{3'600'000};
 constexpr uint64_t kMaxSnapshotBytes = uint64_t{16} << 30;

@@ -21,16 +21,16 @@ namespace ashlar {
 
 class LiveClient {
  public:
-  // Does not connect yet. Requests are cancelled when `stop_fd` becomes readable; -1: never.
+  // Does not connect yet. Requests are cancelled when `stop_fd` becomes readable; -1 means never.
   explicit LiveClient(pid_t pid, int stop_fd = -1) : pid_(pid), stop_fd_(stop_fd) {}
 
   pid_t pid() const { return pid_; }
 
   // Requests the current statistics.
-  // kInvalidArgument: no such process, or it has live monitoring off. kPeerLost: an earlier request
-  // succeeded, but the process can no longer be reached. kDeviceFault: no request has succeeded
-  // yet, and the connection failed. kTimeout: no response. kFormat: the response is malformed or
-  // has an HTTP status other than 200.
+  // kInvalidArgument: the process does not exist or has live monitoring off. kPeerLost: an earlier
+  // request succeeded, but the process can no longer be reached. kDeviceFault: no request has
+  // succeeded yet, and the connection failed. kTimeout: the process did not respond. kFormat: the
+  // response is malformed or has an HTTP status other than 200.
   Result<LiveStats> get_stats();
   // Takes a snapshot of one allocator. Fails like get_stats(), and with kInvalidArgument if the
   // process has no such allocator.
@@ -55,7 +55,7 @@ struct LiveProcessStats {
   pid_t pid = 0;
   Result<LiveStats> stats;
 };
-// Returns the statistics of all processes of this user that have live monitoring on, by PID.
+// Returns the statistics of all processes of this user that have live monitoring on, sorted by PID.
 // kDeviceFault: sockets cannot be listed.
 Result<std::vector<LiveProcessStats>> find_live_processes();
 

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxAllocators = 10'000;
 
-// Reads fields of one object and records the first that is missing or has the wrong type.
+// Reads fields of one object and records the first field that is missing or has the wrong type.
 class JsonFields {
  public:
   JsonFields(const Json& object, std::string& invalid_field)

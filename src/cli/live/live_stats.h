@@ -22,14 +22,14 @@ struct LiveMemoryStats {
   std::string backend{};
   uint64_t device = 0;
   std::string device_name{};
-  // Of a device allocator: sums over small and large blocks.
+  // For a device allocator, the fields below are sums over small and large blocks.
   uint64_t reserved_bytes = 0;
   uint64_t reserved_peak_bytes = 0;
   uint64_t active_bytes = 0;
   uint64_t allocated_bytes = 0;
   uint64_t requested_bytes = 0;
   uint64_t blocks = 0;
-  uint64_t allocations = 0;  // this and the counters below: since the last reset
+  uint64_t allocations = 0;  // like all counters below: since the last reset
   uint64_t retries = 0;
   uint64_t ooms = 0;
 };
@@ -41,16 +41,17 @@ struct LiveAllocatorStats : LiveMemoryStats {
   uint64_t device_calls = 0;
 };
 
-// Pinned host memory: `reserved_bytes` is all pinned memory, `allocated_bytes` the active part
-// without pending frees and memory that graphs keep, `blocks` the number of active blocks.
+// Statistics of pinned host memory: `reserved_bytes` is all pinned memory, `allocated_bytes` is its
+// active part without pending frees and memory that graphs keep, and `blocks` is the number of
+// active blocks.
 struct LiveHostStats : LiveMemoryStats {
   uint64_t host_calls = 0;
 };
 
 struct LiveStats {
   std::string program{};
-  std::string version{};         // of Ashlar
-  double monitored_seconds = 0;  // since monitoring began
+  std::string version{};         // version of Ashlar
+  double monitored_seconds = 0;  // time since monitoring began
   std::string setup_error{};     // error from the setup that ASHLAR_LIVE requested; empty: none
   std::vector<LiveAllocatorStats> allocators{};
   std::vector<LiveHostStats> host_allocators{};
@@ -58,11 +59,11 @@ struct LiveStats {
   uint64_t total(uint64_t LiveAllocatorStats::*quantity) const;
 };
 
-// kFormat: the response is not JSON, has another protocol version, or lacks a valid field, which
-// the message names.
+// Parses a response. kFormat: the response is not JSON, has another protocol version, or has a
+// missing or invalid field, which the message names.
 Result<LiveStats> parse_live_stats(std::string_view stats_json);
 
-// The statistics as JSON, for `--json` and the page of `ashlar view --live`.
+// Returns the statistics as JSON, for `--json` and the page of `ashlar view --live`.
 nlohmann::ordered_json live_stats_json(const LiveStats& stats, int64_t pid);
 
 }  // namespace ashlar

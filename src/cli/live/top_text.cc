@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A title, one row per allocator, and a plot of the recent samples if there is space.
+// Formats a title, one row per allocator, and a plot of the recent samples if there is space.
 #include "cli/live/top_text.h"
 
 #include <fmt/format.h>
@@ -39,8 +39,8 @@ std::string rate(const LiveSamples& samples, std::vector<Stats> LiveStats::*list
                            : group_digits(static_cast<uint64_t>(std::min(per_second, 1e18)));
 }
 
-// The columns are in descending order of importance, because a narrow terminal cuts off those on
-// the right.
+// The columns are in descending order of importance, because a narrow terminal cuts off the columns
+// on the right.
 constexpr const char* kColumns =
     "{:>3} {:<8} {:<7} {:>11} {:>11} {:>11} {:>11} {:>5} {:>5} {:>9} {:>8} {:>9}\n";
 
@@ -69,7 +69,8 @@ std::string row_text(const LiveAllocatorStats& stats, const LiveSamples& samples
                                   per_second(&LiveAllocatorStats::device_calls)});
 }
 
-// Host allocators are numbered separately, with the prefix "h".
+// Formats the row of a host allocator. Host allocators are numbered separately, with the prefix
+// "h".
 std::string row_text(const LiveHostStats& stats, const LiveSamples& samples) {
   const auto per_second = [&](uint64_t LiveHostStats::*counter) {
     return rate(samples, &LiveStats::host_allocators, stats, counter);
@@ -79,7 +80,7 @@ std::string row_text(const LiveHostStats& stats, const LiveSamples& samples) {
                                   per_second(&LiveHostStats::host_calls)});
 }
 
-// Returns the first `width` columns of `line`. REQUIRES: no wide characters.
+// Returns the first `width` columns of `line`. REQUIRES: `line` has no wide characters.
 std::string clipped(std::string_view line, size_t width) {
   size_t end = 0;
   for (size_t columns = 0; end < line.size(); ++end) {

@@ -17,15 +17,15 @@ using LiveSamples = std::deque<LiveStats>;
 
 struct TopPage {
   int64_t pid = 0;
-  std::string note{};  // for the last line; empty: "q quits"
+  std::string note{};  // text of the last line; empty: "q quits"
 };
 
 // Formats a full screen: at most `terminal.height` lines (but at least two) of at most
 // `terminal.width` columns, each ending in a line feed.
 std::string top_screen(const LiveSamples& samples, const TopPage& page, const Terminal& terminal);
 
-// Columns of fixed width: one line of headings, and one line per allocator of the newest sample,
-// pinned host memory last.
+// These functions format columns of fixed width: one line of headings, and one line per allocator
+// of the newest sample, with pinned host memory last.
 std::string top_headings();
 std::string top_lines(const LiveSamples& samples);
 

@@ -93,7 +93,7 @@ std::string sides_as_text(const ComparedRuns& compared) {
   return table.to_text();
 }
 
-// `label_lines` returns the label of a row as one or more lines.
+// Formats rows as a table. `label_lines` returns the label of a row as one or more lines.
 template <typename LabelLines>
 std::string rows_as_text(const std::vector<DiffRow>& rows, size_t top, LabelLines label_lines) {
   Table table({{"difference", Align::kRight},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text, Markdown and JUnit forms of one table.
+// Formats the same table of checks as text, Markdown and JUnit XML.
 #include "cli/recording/gate_report.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ std::string value_text(const GateCheck& check, double value) {
                                         : fmt::format("{:.2f} %", value * 100);
 }
 
-// Changes of bytes are in percent, changes of fractions in percentage points.
+// Formats the change of a metric: in percent for bytes, in percentage points for fractions.
 std::string change_text(const GateCheck& check) {
   if (check.unit == GateUnit::kFraction) {
     return fmt::format("{:+.2f} points", (check.now - check.base) * 100);
@@ -29,7 +29,8 @@ std::string change_text(const GateCheck& check) {
   return fmt::format("{:+.2f} %", (check.now / check.base - 1) * 100);
 }
 
-// Two decimals can hide a small excess. If the unit is bytes, the excess is therefore given, too.
+// Formats a failed check. Two decimals can hide a small excess, so for bytes the exact excess is
+// included.
 std::string failure_text(const GateCheck& check) {
   std::string exact;
   if (check.unit == GateUnit::kBytes) {

@@ -29,7 +29,8 @@ Result<DeviceRecording> read_history(const std::string& file, std::optional<uint
 // allocations that predate the trace, if any.
 std::string title_of(const DeviceRecording& run);
 
-// Plots requested and reserved bytes over the whole trace. Empty if there is no trace.
+// Plots requested and reserved bytes over the whole trace. Returns an empty string if there is no
+// trace.
 std::string plot_of(const DeviceRecording& run, const Terminal& terminal);
 
 }  // namespace ashlar

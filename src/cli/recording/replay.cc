@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar replay`: replays a recorded run with its own settings or others.
+// `ashlar replay`: replays a recorded run with its own settings or with other settings.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

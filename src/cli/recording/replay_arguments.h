@@ -24,8 +24,8 @@ struct LimitArguments {
 };
 
 struct ReplayLimits {
-  size_t capacity_bytes = 0;          // of the device
-  std::optional<size_t> cap_bytes{};  // of the process
+  size_t capacity_bytes = 0;          // capacity of the device
+  std::optional<size_t> cap_bytes{};  // memory limit of the process
 };
 
 struct TuneArguments {
@@ -47,8 +47,8 @@ Result<ReplayLimits> parse_limits(const LimitArguments& arguments,
 // outlive the parser.
 void add_tune_arguments(CLI::App& parser, TuneArguments& arguments);
 
-// Converts the arguments. The options report progress to the session's console, which must outlive
-// them.
+// Converts the arguments. The returned options report progress to the session's console, which must
+// outlive them.
 // kInvalidArgument: a limit is not a size.
 Result<TuneOptions> parse_tune_options(const TuneArguments& arguments,
                                        const DeviceRecording& recording, const Session& session);

@@ -11,7 +11,7 @@
 namespace ashlar {
 
 struct TrialTableOptions {
-  RecordedAllocator allocator_kind{};  // of the recording
+  RecordedAllocator allocator_kind{};  // the allocator that made the recording
   size_t lower_bound_bytes = 0;        // peaks are shown relative to this value
   bool has_min_capacity = false;
 };
@@ -21,8 +21,8 @@ struct TrialTableOptions {
 std::string trials_as_text(const std::vector<Trial>& trials, const TrialTableOptions& table);
 
 // Compares the paged engine with the recorded setting of a PyTorch run, and states how to use the
-// engine. Ends in a line feed. Empty for Ashlar's own recordings, whose settings include the paged
-// engine.
+// engine. Ends in a line feed. The result is empty for Ashlar's own recordings, whose settings
+// include the paged engine.
 std::string paged_as_text(const TuneResult& result);
 
 }  // namespace ashlar

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ashlar tune`: replays a recorded run under many settings and prints the best one to paste.
+// `ashlar tune`: replays a recorded run under many settings and prints the best setting, ready to
+// paste.
 #include "analysis/replay/tune.h"
 
 #include <fmt/format.h>
@@ -55,7 +56,7 @@ std::string settings_noun(RecordedAllocator allocator_kind) {
   return allocator_kind == RecordedAllocator::kPytorch ? "PyTorch's settings" : "them";
 }
 
-// Compares the best setting with the recorded one.
+// Compares the best setting with the recorded setting.
 std::string gain_text(const Trial& best, const TuneResult& result) {
   const Trial& recorded = result.trials.front();
   const std::string which = "The best of " + settings_noun(result.allocator_kind);

@@ -37,10 +37,10 @@ constexpr std::array kForwardedSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGU
 constexpr std::array kTerminationSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 // The job's name need not be unique, because each run has its own rendezvous folder.
 constexpr const char* kJob = "shmem";
-constexpr std::chrono::seconds kGracePeriod{2};  // from SIGTERM to SIGKILL
+constexpr std::chrono::seconds kGracePeriod{2};  // time from SIGTERM to SIGKILL
 
 // The handled signals as a file descriptor. The signals stay blocked until the process ends, so
-// that none can terminate it before the rendezvous folder is removed.
+// that no signal terminates the process before the rendezvous folder is removed.
 class Signals {
  public:
   static Result<Signals> take() {
@@ -56,7 +56,8 @@ class Signals {
                                 text("cannot wait for signals: ", std::strerror(errno)));
   }
 
-  // Returns the signal, 0 after the deadline, or -1 if the wait ended for another reason.
+  // Returns the number of a signal that arrived, 0 after the deadline, or -1 if the wait ended for
+  // another reason.
   int wait(Deadline deadline) const {
     pollfd waiting{fd_.get(), POLLIN, 0};
     if (::poll(&waiting, 1, deadline.poll_timeout_ms()) <= 0) return deadline.has_passed() ? 0 : -1;
@@ -72,7 +73,7 @@ class Signals {
   sigset_t original_mask_{};
 };
 
-// A temporary folder for the rendezvous of the PEs. Removed by the destructor.
+// A temporary folder for the rendezvous of the PEs. The destructor removes the folder.
 class RendezvousFolder {
  public:
   static Result<std::unique_ptr<RendezvousFolder>> make() {
@@ -91,7 +92,7 @@ class RendezvousFolder {
   RendezvousFolder& operator=(const RendezvousFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  // Returns the status passed to shmem_global_exit. Unset: it was not called, or the store cannot
+  // Returns the status passed to shmem_global_exit; nullopt if no PE called it, or the store cannot
   // be read.
   std::optional<int> exit_status() const {
     const Result<std::shared_ptr<symm::Store>> store = symm::try_open_file_store(path_);
@@ -176,7 +177,7 @@ class PeLauncher {
  private:
   struct EndedPe {
     int rank = 0;
-    int status = 0;  // of waitpid
+    int status = 0;  // status from waitpid
   };
 
   Status start(int rank) {
@@ -218,8 +219,8 @@ class PeLauncher {
     return {};
   }
 
-  // Reaps all PEs that have ended. Of these, first records the PEs that were killed by a signal,
-  // because the others may have failed as a consequence.
+  // Reaps all PEs that have ended. Records first the PEs that were killed by a signal, because the
+  // other PEs may have failed as a consequence.
   void reap() {
     std::vector<EndedPe> all;
     int status = 0;
@@ -234,9 +235,9 @@ class PeLauncher {
     for (const EndedPe& each : all) record_end(each.rank, each.status);
   }
 
-  // A PE that notices the failure of a peer may end before that peer does. Therefore the first PE
-  // that was killed by a signal that the launcher did not send replaces an earlier exit as the
-  // cause.
+  // Records the end of a PE. A PE that notices the failure of a peer may end before that peer does.
+  // Therefore the first PE that is killed by a signal that the launcher did not send replaces an
+  // earlier exit as the cause.
   void record_end(int rank, int wait_status) {
     const bool is_original_cause =
         WIFSIGNALED(wait_status) && !sent_.contains(WTERMSIG(wait_status));
@@ -273,7 +274,7 @@ class PeLauncher {
   const Environment& environment_;
   const Signals& signals_;
   const RendezvousFolder& folder_;
-  std::map<pid_t, int> ranks_;   // of the running PEs
+  std::map<pid_t, int> ranks_;   // ranks of the running PEs
   std::set<int> sent_;           // signals sent to the PEs
   bool is_over_ = false;         // a PE has failed, or called shmem_global_exit
   bool is_cause_known_ = false;  // result_ is final: it reports a PE that was killed by a signal

@@ -14,7 +14,7 @@ namespace ashlar {
 struct PeOptions {
   int pe_count = 2;
   int machine_count = 1;
-  std::string heap{};  // heap size per PE; empty: SHMEM_SYMMETRIC_SIZE of the environment
+  std::string heap{};  // heap size per PE; empty: SHMEM_SYMMETRIC_SIZE in the environment
   std::vector<std::string> command{};  // the program and its arguments
 };
 

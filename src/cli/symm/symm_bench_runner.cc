@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All ranks perform the collective operations; rank 0 alone performs the others, while its peers
-// wait in a barrier. Rank 0 writes the results to a file; a rank that fails writes its error
-// message.
+// All ranks perform the collective operations. Rank 0 alone performs the other operations, while
+// its peers wait in a barrier. Rank 0 writes the results to a file; a rank that fails writes its
+// error message to another file.
 #include "cli/symm/symm_bench_runner.h"
 
 #include <signal.h>
@@ -55,8 +55,8 @@ Result<std::shared_ptr<symm::Transport>> open_transport(const SymmBenchOptions& 
 #endif
 }
 
-// For UCX, gives each rank a machine of its own, because ranks on different machines communicate
-// only through the transport.
+// For UCX, gives each rank its own machine name, because only ranks on different machines
+// communicate through the transport.
 symm::HeapOptions heap_options(int rank, SymmBenchTransport transport) {
   symm::HeapOptions options;
   if (transport == SymmBenchTransport::kUcx) options.machine = text("machine of rank ", rank);
@@ -124,7 +124,7 @@ class RankBench {
     if (!samples.empty()) add_result(name, bytes, std::move(samples));
   }
 
-  // Returns microseconds per iteration.
+  // Returns the microseconds per iteration.
   static double time(int iterations, const Operation& operation) {
     const auto begin = std::chrono::steady_clock::now();
     for (int iteration = 0; iteration < iterations; ++iteration) operation();
@@ -203,7 +203,7 @@ Result<SymmBenchOutcome> read_outcome(const std::string& folder) {
   return outcome;
 }
 
-// Returns the status of waitpid, or -1 if it failed.
+// Returns the status from waitpid, or -1 if waitpid failed.
 int wait_for(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {

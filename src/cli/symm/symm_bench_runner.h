@@ -16,7 +16,7 @@ enum class SymmBenchTransport { kSharedMemory, kUcx };
 
 struct SymmBenchOptions {
   int ranks = 2;
-  int rounds = 9;  // the result is their median
+  int rounds = 9;  // the result is the median of the rounds
   // kUcx: each rank runs on its own simulated machine.
   SymmBenchTransport transport = SymmBenchTransport::kSharedMemory;
   std::string ucx_transports = "tcp,self";  // as in UCX_TLS
@@ -25,12 +25,12 @@ struct SymmBenchOptions {
 struct SymmBenchResult {
   std::string name{};  // "barrier", "put", "get", "memcpy", "all-reduce"
   size_t bytes = 0;
-  double us = 0;  // per operation, on rank 0's clock
+  double us = 0;  // microseconds per operation, on rank 0's clock
 };
 
 struct SymmBenchOutcome {
   std::vector<SymmBenchResult> results{};
-  std::string thresholds{};  // as Group::thresholds()
+  std::string thresholds{};  // result of Group::thresholds()
 };
 
 // Forks one process per rank. REQUIRES: no other threads.

@@ -29,15 +29,16 @@ int write_all(int descriptor, std::string_view bytes) {
   return 0;
 }
 
-// open(2) returns the lowest free descriptor, so the loop must ascend. /dev/null is opened
-// read-only, so that writes to a closed standard output still fail.
+// Opens /dev/null for each closed standard descriptor. open(2) returns the lowest free descriptor,
+// so the loop must ascend. /dev/null is opened read-only, so that writes to a closed standard
+// output still fail.
 void fill_closed_descriptors() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDONLY));
   }
 }
 
-// Formats the progress: "  12 %, about 4 min left". Early estimates are too inaccurate to show.
+// Formats the progress as " 12 %, about 4 min left". Early estimates are too inaccurate to show.
 std::string progress_line(double share, std::chrono::duration<double> elapsed) {
   constexpr std::chrono::seconds kMinElapsed{5};
   const std::string percent = text("  ", static_cast<int>(100 * share), " %");

@@ -15,8 +15,8 @@ namespace ashlar {
 
 class Console {
  public:
-  // Process-wide effects: ignores SIGPIPE, so that a closed pipe is an error code, and opens
-  // /dev/null for each closed standard descriptor, so that no file reuses its number.
+  // Affects the whole process: ignores SIGPIPE, so that a closed pipe yields an error code, and
+  // opens /dev/null for each closed standard descriptor, so that no file reuses its number.
   explicit Console(const Environment& environment);
 
   // Writes to standard output. Removes the sequences of style.h unless the terminal shows them.

@@ -116,7 +116,8 @@ void Canvas::draw_line(const PlotSeries& series, std::string_view glyph) {
   }
 }
 
-// The first four line series have different characters; further ones repeat them.
+// Returns the character of a line series. The first four line series have different characters,
+// which further series repeat.
 std::string_view Canvas::line_glyph(size_t series) const {
   const auto before =
       std::count_if(plot_.series.begin(), plot_.series.begin() + static_cast<ptrdiff_t>(series),
@@ -147,7 +148,8 @@ std::string Canvas::to_text() const {
   return text;
 }
 
-// The text is to the left of the mark if it fits only there, and otherwise to the right.
+// Returns the line with the mark and its text. The text is to the left of the mark if it fits only
+// there, and otherwise to the right.
 std::string Canvas::mark_text() const {
   const size_t column = std::min(plot_.mark->column, width_ - 1);
   const size_t needed = text_width(plot_.mark->text) + 1;

@@ -15,7 +15,7 @@ namespace ashlar {
 
 enum class PlotStyle {
   kArea,  // filled up to the column's minimum, shaded up to its maximum
-  kLine,  // at the column's maximum
+  kLine,  // drawn at the column's maximum
 };
 
 struct PlotSeries {
@@ -31,7 +31,7 @@ struct PlotMark {
 };
 
 struct Plot {
-  // Drawn in this order, later series on top. All have the same number of columns.
+  // The series are drawn in this order, later series on top. All have the same number of columns.
   std::vector<PlotSeries> series{};
   std::optional<PlotMark> mark{};
   // Labels of the two ends of the time axis.

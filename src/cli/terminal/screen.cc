@@ -19,7 +19,8 @@
 namespace ashlar {
 namespace {
 
-// Switch to the alternate screen, hide the cursor, disable line wrapping; and the reverse.
+// kEnter switches to the alternate screen, hides the cursor and disables line wrapping; kLeave does
+// the reverse.
 constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 constexpr std::string_view kLeave = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
@@ -32,7 +33,7 @@ sigset_t handled_signals() {
   return set;
 }
 
-// Errors are ignored: they mean that the terminal was closed.
+// Writes to the terminal. Ignores errors, which mean that the terminal was closed.
 void write_to_terminal(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
@@ -121,7 +122,7 @@ Screen::Event Screen::take_signal() {
   const int signal = static_cast<int>(info.ssi_signo);
   if (signal == SIGTSTP) {
     leave();
-    ::raise(SIGSTOP);  // until SIGCONT
+    ::raise(SIGSTOP);  // returns after SIGCONT
     enter();
     return Event::kRedraw;
   }

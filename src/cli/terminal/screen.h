@@ -4,7 +4,8 @@
 // restores the terminal; SIGINT, SIGTERM, SIGHUP and SIGQUIT arrive as events, and Ctrl-Z restores
 // the terminal while the process is suspended.
 //
-// Use from the main thread, before other threads start: signals are blocked for the process.
+// The screen must be opened on the main thread, before other threads start, because it blocks
+// signals for the process.
 #pragma once
 
 #include <termios.h>
@@ -20,17 +21,17 @@ namespace ashlar {
 
 class Screen {
  public:
-  // Whether standard input and output are a terminal that supports escape sequences.
+  // Returns whether standard input and output are a terminal that supports escape sequences.
   // `terminal_kind` is the value of TERM.
   static bool is_supported(std::string_view terminal_kind);
-  // kDeviceFault: a system call failed.
+  // Takes over the terminal. kDeviceFault: a system call failed.
   static Result<std::unique_ptr<Screen>> open();
   ~Screen();
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // Shows lines from the top. REQUIRES: each ends in a line feed, and there are at most as many as
-  // the terminal has rows.
+  // Shows lines from the top. REQUIRES: each line ends in a line feed, and there are at most as
+  // many lines as the terminal has rows.
   void show(std::string_view lines);
 
   enum class Event {

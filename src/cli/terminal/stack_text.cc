@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names and paths come from untrusted files, so every string is sanitized and shortened.
+// Sanitizes and shortens every string, because names and paths come from untrusted files.
 #include "cli/terminal/stack_text.h"
 
 #include <fmt/format.h>

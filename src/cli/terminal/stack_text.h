@@ -12,15 +12,15 @@
 
 namespace ashlar {
 
-// Frames shown per stack in tables.
+// Number of frames shown per stack in tables.
 inline constexpr size_t kFramesShown = 3;
 
 // Returns one line per frame, innermost first, at most `max_frames` of them: "forward
 // llm/model.py:12". Never empty: without frames, one line states that no stack was recorded.
 std::vector<std::string> stack_lines(const std::vector<const Frame*>& frames, size_t max_frames);
 
-// Shortens a path: relative to site-packages or dist-packages, or else the last folder and the file
-// name.
+// Shortens a path to the part after site-packages or dist-packages or, if it has neither, to the
+// last folder and the file name.
 std::string short_path(std::string_view path);
 
 // Sanitizes untrusted text for a terminal: replaces control characters and invalid UTF-8 by "?".

@@ -18,8 +18,8 @@ std::string green(std::string_view text);
 // Removes the sequences that the functions above insert.
 std::string strip_style(std::string_view text);
 
-// Whether to print colours on `descriptor`: it is a terminal, TERM is set and not "dumb", and
-// NO_COLOR is not set (https://no-color.org).
+// Returns whether to print colours on `descriptor`: if it is a terminal, TERM is set and not
+// "dumb", and NO_COLOR is not set (https://no-color.org).
 bool wants_color(const Environment& environment, int descriptor);
 
 }  // namespace ashlar

@@ -24,7 +24,7 @@ std::vector<size_t> column_widths(const std::vector<std::vector<std::string>>& l
   return widths;
 }
 
-// Breaks text at spaces. A line is wider than `width` only if it is a single word.
+// Breaks text into lines at spaces. A line is wider than `width` only if it is a single word.
 std::vector<std::string> wrap(std::string_view words, size_t width) {
   std::vector<std::string> lines;
   while (text_width(words) > width) {
@@ -89,7 +89,8 @@ std::string Table::to_text() const {
 }
 
 size_t text_width(std::string_view utf8) {
-  // Counts the bytes that are not continuations (10xxxxxx): every character has exactly one.
+  // Counts the bytes that are not continuation bytes (10xxxxxx), of which every character has
+  // exactly one.
   const std::string plain = strip_style(utf8);
   return static_cast<size_t>(
       std::count_if(plain.begin(), plain.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));

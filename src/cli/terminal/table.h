@@ -35,7 +35,7 @@ class Table {
 };
 
 // Returns the number of terminal columns that UTF-8 text occupies. Escape sequences of style.h
-// occupy none. REQUIRES: no wide characters.
+// occupy no column. REQUIRES: the text has no wide characters.
 size_t text_width(std::string_view utf8);
 
 }  // namespace ashlar

@@ -17,7 +17,8 @@ namespace {
 constexpr size_t kMinWidth = 60;
 constexpr size_t kMaxWidth = 160;
 
-// Checks the variables in the same order of precedence as setlocale(3).
+// Returns the name of the locale. Checks the variables in the same order of precedence as
+// setlocale(3).
 std::string_view locale_name(const Environment& environment) {
   for (std::string_view variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     if (const std::optional<std::string_view> value = environment.value(variable)) return *value;

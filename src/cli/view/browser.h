@@ -9,7 +9,8 @@
 
 namespace ashlar {
 
-// Runs xdg-open without waiting for it, if a display is available. Returns whether it was started.
+// Runs xdg-open without waiting for it, if a display is available. Returns whether xdg-open was
+// started.
 bool start_browser(const std::string& address, const Environment& environment);
 
 }  // namespace ashlar

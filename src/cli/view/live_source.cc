@@ -48,7 +48,7 @@ Result<std::vector<std::shared_ptr<const Recording>>> LiveSource::take_snapshots
   for (const LiveAllocatorStats& each : stats->allocators) {
     Result<Snapshot> snapshot = process.take_snapshot(each.number);
     if (!snapshot.ok() && snapshot.status().is(StatusKind::kInvalidArgument))
-      continue;  // destroyed in the meantime
+      continue;  // the allocator was destroyed in the meantime
     if (!snapshot.ok()) return snapshot.status();
     const std::string name =
         fmt::format("{} {}, allocator {}, {:%H:%M:%S}", printable(stats->program), pid_,

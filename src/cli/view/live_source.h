@@ -16,8 +16,8 @@ class LiveSource final : public view::LiveProcess {
   // Requests are cancelled when `stop_fd` becomes readable.
   LiveSource(pid_t pid, int stop_fd) : pid_(pid), stop_fd_(stop_fd) {}
 
-  // Returns a title such as "train, process 4711". kInvalidArgument: no such process, live
-  // monitoring is off, or the process has no allocator; other errors are those of
+  // Returns a title such as "train, process 4711". kInvalidArgument: the process does not exist,
+  // has live monitoring off, or has no allocator. Other errors are those of
   // LiveClient::get_stats().
   Result<std::string> name() const;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SIGINT and SIGTERM as a file descriptor, so that a server can shut down cleanly. The signals stay
-// blocked for the whole process. Use from the main thread.
+// Provides SIGINT and SIGTERM as a file descriptor, so that a server can shut down cleanly. The
+// signals stay blocked for the whole process. Must be used on the main thread.
 #pragma once
 
 #include <signal.h>
@@ -15,12 +15,13 @@ namespace ashlar {
 
 class StopSignals {
  public:
-  // REQUIRES: no other threads. kDeviceFault: a system call failed.
+  // Blocks the signals. REQUIRES: the process has no other threads. kDeviceFault: a system call
+  // failed.
   static Result<StopSignals> take();
 
   // A descriptor that becomes readable when a signal arrives, and then stays readable.
   int fd() const { return signals_.get(); }
-  // Waits for a signal. Returns immediately if one has arrived before.
+  // Waits for a signal. Returns immediately if a signal has already arrived.
   void wait() const;
   // Waits at most `timeout`. Returns whether a signal has arrived.
   bool wait_for(std::chrono::milliseconds timeout) const;

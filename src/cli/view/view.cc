@@ -30,11 +30,11 @@
 namespace ashlar {
 namespace {
 
-constexpr std::chrono::minutes kRetryTimeout{10};  // to open another file after a failure
+constexpr std::chrono::minutes kRetryTimeout{10};  // time to open another file after a failure
 
 struct ViewArguments {
   std::vector<std::string> files{};
-  pid_t live_pid = 0;  // 0: none
+  pid_t live_pid = 0;  // process to monitor; 0: none
   uint16_t port = 0;
   bool no_browser = false;
   std::string output{};  // write this file instead of serving; empty: serve
