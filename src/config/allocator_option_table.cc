@@ -65,7 +65,7 @@ std::string print(const OptionRow& row, const AllocatorOptions& options) {
   }
 }
 
-// For options that are not stored in a field.
+// Implements OptionRow::print for options that are not stored in a field.
 std::string print_default(const OptionRow& row, const AllocatorOptions&) {
   return std::string(row.default_text);
 }
@@ -113,8 +113,8 @@ Status set_backend(const OptionRow& row, const OptionAssignment& given, Allocato
   return Status();
 }
 
-// Freeing pinned memory never throws device errors (see HostBuffer::reset), so the option has no
-// effect.
+// Validates pinned_free_catch_all. Freeing pinned memory never throws device errors (see
+// HostBuffer::reset), so the option has no effect.
 Status set_free_catch_all(const OptionRow& row, const OptionAssignment& given,
                           AllocatorOptions& options) {
   if (given.value == row.default_text) return Status();

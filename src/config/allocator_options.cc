@@ -60,13 +60,14 @@ std::string format_allocator_options(const AllocatorOptions& options) {
   return text;
 }
 
-// An option is valid if parsing its printed form succeeds and changes no option.
+// Checks that parsing the printed form of each option succeeds and changes no option.
 Status check_allocator_options(const AllocatorOptions& options) {
   for (const OptionRow& row : allocator_option_table()) {
     const Result<AllocatorOptions> parsed = print_and_parse(row, options);
     if (!parsed.ok()) return parsed.status();
   }
-  // Runs after the loop above has rejected NaN: options that contain a NaN never compare equal.
+  // This loop runs after the loop above has rejected NaN, because options that contain a NaN never
+  // compare equal.
   for (const OptionRow& row : allocator_option_table()) {
     if (*print_and_parse(row, options) == options) continue;
     return Status::invalid_argument(

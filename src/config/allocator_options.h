@@ -16,13 +16,13 @@
 
 namespace ashlar {
 
-// A row of the table: one option. Its strings appear in messages, `ashlar config` and
-// docs/reference/options.md.
+// A row of the option table, which describes one option. Its strings appear in messages, `ashlar
+// config` and docs/reference/options.md.
 struct OptionRow {
   std::string_view name;
-  std::string_view alias = {};    // another name for the option; empty if none
+  std::string_view alias = {};    // another name for the option; may be empty
   std::string_view type;          // "boolean", "size", "fraction", ...
-  std::string_view unit = {};     // "MiB"; empty if none
+  std::string_view unit = {};     // "MiB"; empty if the option has no unit
   std::string_view default_text;  // a value with the same effect as leaving the option out
   std::string_view range;         // completes "expected …"
   std::string_view help;
@@ -41,7 +41,7 @@ std::string engine_text(EngineKind engine);
 // Applies the text to `base`. If `base` is pytorch_compatible, first resets to their defaults the
 // four options that PyTorch resets whenever it parses its settings again: max_split_size_mb,
 // max_non_split_rounding_mb, roundup_power2_divisions and garbage_collection_threshold.
-// compat:pytorch selects the classic engine, unless `engine` or `backend` selects another.
+// compat:pytorch selects the classic engine, unless `engine` or `backend` selects another engine.
 // kInvalidArgument: the text or the result is invalid (see check_allocator_options).
 Result<AllocatorOptions> parse_allocator_options(std::string_view text,
                                                  const AllocatorOptions& base = {});
@@ -52,7 +52,7 @@ Result<AllocatorOptions> parse_allocator_options(std::string_view text,
 std::string format_allocator_options(const AllocatorOptions& options);
 
 // Checks options that were not parsed from text. kInvalidArgument: a value is out of range or
-// conflicts with another; the message names the option.
+// conflicts with another value; the message names the option.
 Status check_allocator_options(const AllocatorOptions& options);
 
 }  // namespace ashlar

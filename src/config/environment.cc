@@ -300,8 +300,8 @@ const EnvironmentVariable* allocator_variable_in(const Environment& environment)
   return found == kVariables.end() ? nullptr : &*found;
 }
 
-// A kAllocator variable that names the option takes precedence over a switch, even if its value is
-// the default.
+// A kAllocator variable that names the option takes precedence over a switch, even if it sets the
+// option to its default.
 const EnvironmentVariable* variable_for_option(std::string_view option,
                                                const Environment& environment) {
   const EnvironmentVariable* text_variable = allocator_variable_in(environment);

@@ -2,7 +2,7 @@
 //
 // The table of Ashlar's environment variables, and the only code that reads the process's
 // environment. The CLI, the public API and tests convert variables to `sim::Options`,
-// `AllocatorOptions` and other values with these functions; lower layers receive the values.
+// `AllocatorOptions` and other values with these functions; lower layers receive these values.
 //
 // Pure functions, except Environment::of_process, which must not run while another thread changes
 // the environment.
@@ -32,7 +32,7 @@ class Environment {
   // Returns the environment of this process.
   static Environment of_process();
 
-  // Returns nullopt if the variable is not set.
+  // Returns the value of a variable; nullopt if the variable is not set.
   std::optional<std::string_view> value(std::string_view variable) const;
   // Returns the set variables, in alphabetical order.
   const Values& values() const { return values_; }
@@ -63,7 +63,7 @@ struct EnvironmentVariable {
   VariableScope scope;
   std::string_view sets;          // "devices of the simulated machine"
   std::string_view expected;      // "a whole number from 1 to 64"; completes "expected …"
-  std::string_view default_text;  // a value with the same effect as unset; empty if none
+  std::string_view default_text;  // a value with the same effect as unset; may be empty
   std::string_view help;          // when to set the variable
   // Sets the option; null unless the scope is kSimulatedMachine. kInvalidArgument: the value is
   // wrong; `options` is unchanged.
@@ -94,19 +94,20 @@ struct Drivers {
 };
 Drivers drivers_from(const Environment& environment);
 
-// Returns the back end that PyTorch's device numbers refer to. Errors as for sim_options_from.
+// Returns the back end that PyTorch's device numbers refer to. Errors are those of
+// sim_options_from.
 Result<std::string> torch_backend_from(const Environment& environment);
 
 // Returns the options of live monitoring; nullopt if monitoring is off. kInvalidArgument: the value
 // is wrong, or a port is set without a token. No message contains the token.
 Result<std::optional<LiveOptions>> live_options_from(const Environment& environment);
 
-// Returns the default options of allocators. Errors as for sim_options_from.
+// Returns the default options of allocators. Errors are those of sim_options_from.
 Result<AllocatorOptions> allocator_options_from(const Environment& environment);
-// Returns the variable that provides the options text; null if none is set.
+// Returns the variable that provides the options text; null if no such variable is set.
 const EnvironmentVariable* allocator_variable_in(const Environment& environment);
-// Returns the variable that sets the option. If none does, returns the variable that provides the
-// options text; null if none is set.
+// Returns the variable that sets the option. If no variable sets it, returns the result of
+// allocator_variable_in.
 const EnvironmentVariable* variable_for_option(std::string_view option,
                                                const Environment& environment);
 

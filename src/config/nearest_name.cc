@@ -35,8 +35,8 @@ size_t edit_distance(std::string_view from, std::string_view to) {
 
 std::optional<std::string_view> nearest_name(std::string_view wanted,
                                              std::span<const std::string_view> known) {
-  // The number of edits may be up to a third of the letters, or 2 if that is more: "inof" suggests
-  // "info".
+  // The number of edits may be up to a third of the letters, or up to 2 for short names, so that
+  // "inof" suggests "info".
   size_t best_distance = std::max<size_t>(2, wanted.size() / 3) + 1;
   std::optional<std::string_view> best;
   for (std::string_view name : known) {

@@ -16,7 +16,7 @@ std::chars_format to_chars_format(DecimalForm form) {
   return form == DecimalForm::kPlain ? std::chars_format::fixed : std::chars_format::general;
 }
 
-// Rejects "inf" and "nan", which std::from_chars accepts.
+// Returns false for "inf" and "nan", which std::from_chars accepts.
 bool starts_as_number(std::string_view word) {
   if (word.starts_with('-')) word.remove_prefix(1);
   return !word.empty() && std::string_view("0123456789.").find(word[0]) != std::string_view::npos;

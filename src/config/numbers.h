@@ -15,8 +15,7 @@ std::optional<uint64_t> parse_whole_number(std::string_view word);
 
 enum class DecimalForm { kPlain, kExponentAllowed };
 // Parses "0.5", "-2" and, with kExponentAllowed, "1e-3". Returns nullopt if `word` is not a number,
-// or is infinity or NaN. Returns infinity if the number is outside the range of a double, even if
-// it is too small.
+// or is infinity or NaN. Returns infinity if the number is too large or too small for a double.
 std::optional<double> parse_decimal(std::string_view word, DecimalForm form);
 
 // Returns the shortest text that parse_decimal converts back to `number`. REQUIRES with kPlain:

@@ -31,7 +31,7 @@ class OptionParser {
   Status parse_comma_or_end(const OptionAssignment& before);
 
  private:
-  // Consumes and returns the text before the next separator; may be empty.
+  // Consumes and returns the text before the next separator, which may be empty.
   std::string_view parse_word();
   // If the separator comes next, consumes it and returns true.
   bool take(char separator);

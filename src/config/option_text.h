@@ -28,7 +28,7 @@ struct OptionAssignment {
   std::vector<ListEntry> entries{};  // lists only; empty for "[]"
 };
 
-// Parses option text into assignments, in order. Empty text and whitespace yield none.
+// Parses option text into assignments, in order. Empty text and whitespace yield no assignments.
 // kInvalidArgument: a syntax error; the message quotes the surrounding text and says what was
 // expected.
 Result<std::vector<OptionAssignment>> parse_option_text(std::string_view text);

@@ -45,8 +45,8 @@ template <size_t kMinMib>
 Result<size_t> parse_size(const OptionInput& input) {
   return parse_size_from(input, kMinMib << 20);
 }
-// Parses a size of at least OptionInput::options.large_segment_bytes. Messages state this bound as
-// a number.
+// Parses a size of at least OptionInput::options.large_segment_bytes. Error messages state this
+// bound as a number.
 Result<size_t> parse_size_from_large_segment(const OptionInput& input);
 std::string size_text(size_t bytes);
 
@@ -54,7 +54,8 @@ Result<double> parse_fraction(const OptionInput& input);            // [0, 1]
 Result<double> parse_fraction_exclusive(const OptionInput& input);  // (0, 1)
 std::string fraction_text(double fraction);
 
-// Accept paths without control characters, and names of ASCII letters, digits and underscores.
+// parse_path accepts paths without control characters; parse_symbol accepts names of ASCII letters,
+// digits and underscores.
 Result<std::string> parse_path(const OptionInput& input);
 Result<std::string> parse_symbol(const OptionInput& input);
 std::string plain_text(const std::string& value);

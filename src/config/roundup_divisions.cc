@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slot i of the array covers requests of [2^i, 2^(i+1)) MiB; the first and last slots also cover
-// smaller and larger ones.
+// Slot i of the array covers requests of [2^i, 2^(i+1)) MiB. The first slot also covers smaller
+// requests, the last slot larger requests.
 #include "config/roundup_divisions.h"
 
 #include <algorithm>
@@ -30,7 +30,8 @@ std::string entry_text(std::string_view name, uint32_t divisions) {
 
 }  // namespace
 
-// A single number must be a power of two; 0 is allowed only in a list.
+// Parses a list or a single number. A single number must be a power of two; 0 is allowed only in a
+// list.
 Result<RoundupDivisions> parse_roundup_divisions(const OptionInput& input) {
   if (input.given.is_list) return parse_list(input);
   const std::optional<uint64_t> divisions = parse_whole_number(input.given.value);
@@ -69,7 +70,7 @@ Result<RoundupDivisions> parse_list(const OptionInput& whole) {
   const OptionInput input = {
       .given = whole.given, .expected = kExpectedEntries, .options = whole.options};
   RoundupDivisions divisions{};
-  std::vector<size_t> slots;  // slots of the entries so far
+  std::vector<size_t> slots;  // slots of the entries parsed so far
   const std::vector<ListEntry>& entries = input.given.entries;
   if (entries.empty()) return wrong_value(input, "is an empty list");
   for (const ListEntry& entry : entries) {

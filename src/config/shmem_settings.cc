@@ -71,7 +71,8 @@ Status parse_heap_bytes(const Environment& environment, ShmemSettings& settings)
 }
 
 // With a Redis store, the default transport is UCX, because PEs that use Redis may be on several
-// machines. Otherwise the default is none, because PEs that share a folder are rarely on several.
+// machines. Otherwise the default is none, because PEs that share a folder are rarely on several
+// machines.
 Status parse_transport(const Environment& environment, ShmemSettings& settings) {
   const bool has_redis =
       settings.store.starts_with("redis://") || settings.store.starts_with("redis+unix://");

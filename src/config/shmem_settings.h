@@ -24,7 +24,7 @@ struct ShmemSettings {
   std::string machine{};  // see symm::HeapOptions
   TransportKind transport = TransportKind::kNone;
   size_t heap_bytes = 0;
-  std::chrono::milliseconds timeout{0};  // of shmem_init; 0: no timeout
+  std::chrono::milliseconds timeout{0};  // timeout of shmem_init; 0: no timeout
 };
 
 // Parses the settings. kInvalidArgument: a value is wrong, or a setting that another setting

@@ -67,7 +67,7 @@ void apply_setting(const std::string& name, const SettingValue& value, Allocator
 }
 
 // Formats the options as text that always includes engine and compat, because a snapshot without
-// them is taken to be PyTorch's.
+// them counts as a snapshot from PyTorch.
 std::string options_text(const AllocatorOptions& options) {
   std::string text;
   for (const OptionRow& row : allocator_option_table()) {

@@ -17,9 +17,9 @@ using SnapshotSettings = std::vector<std::pair<std::string, SettingValue>>;
 
 SnapshotSettings settings_of(const AllocatorOptions& options);
 
-// The options of a recorded run, from the settings of its snapshot. Snapshots of Ashlar name the
-// engine; otherwise the options are those of compat:pytorch. Settings that the snapshot omits get
-// their defaults. `ignored` describes settings that could not be applied.
+// The options of a recorded run, from the settings of its snapshot. Snapshots made by Ashlar name
+// the engine; if no engine is named, the options are those of compat:pytorch. Settings that the
+// snapshot omits get their defaults. `ignored` describes settings that could not be applied.
 struct RecordedOptions {
   AllocatorOptions options;
   std::string ignored{};
