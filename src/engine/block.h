@@ -28,13 +28,14 @@ struct Block {
   bool is_uncached = false;     // is a whole segment, which is released when the block is freed
   bool in_block_table = false;  // in Engine::addresses()
   uint32_t pin_count = 0;       // while positive, a freed block stays pending
-  uint32_t event_count = 0;     // pending blocks only: events to complete before the block is free
+  uint32_t event_count = 0;     // of a pending block: events that must complete before it is free
   StackId stack{};              // call stack of the allocation; valid while active
   DeviceAddress address;
   size_t bytes = 0;
   size_t requested_bytes = 0;  // as passed to allocate; valid while active
   StreamId stream;
-  // Other streams, declared by record_stream. Each is removed when its event is recorded.
+  // Other streams that use the block, declared by record_stream. A stream is removed once an event
+  // marks the end of its use, or once no event is needed.
   std::vector<DeviceStream> uses;
 
   DeviceAddress end() const { return address + bytes; }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Block and segment sizes: the rounding of requests, small or large pool, the segment size for a
-// block, and which free blocks may serve a request. Pure arithmetic over the options.
+// Block and segment sizes: the rounding of requests, the choice between the small and the large
+// pool, the segment size for a block, and which free blocks may serve a request. Pure arithmetic
+// over the options.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +31,8 @@ class SizePolicy {
   size_t segment_bytes(size_t block_bytes) const;
   size_t expandable_granule_bytes(bool is_small) const;
 
-  // The size from which on blocks count as oversize: they serve only oversize requests and, unless
-  // expandable segments are on, are not split for them. SIZE_MAX means no limit.
+  // Blocks of this size or more are oversize: they serve only oversize requests and, unless
+  // expandable segments are on, are not split for them. SIZE_MAX means that no block is oversize.
   size_t max_split_bytes() const { return max_split_bytes_; }
   // Whether the limits for oversize blocks permit a free block of `free_bytes` to serve a request
   // for a block of `block_bytes`.

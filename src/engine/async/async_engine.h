@@ -29,8 +29,8 @@ class AsyncEngine final : public classic::ClassicEngine {
   void capture_began() override;
   Status capture_ended() override;
   // Reserved bytes are those of the driver's pool, which all async engines of the device share,
-  // plus those of private pools. The reported peak of reserved bytes is the sum of the pools'
-  // peaks, an upper bound of the true peak.
+  // plus those of private pools. The reported peak of all reserved bytes is the sum of the pools'
+  // peaks, an upper bound of the true peak unless a private pool has been destroyed.
   AllocatorStats stats() const override;
   void reset_peak_stats() override;
   bool is_caching() const override { return false; }

@@ -10,12 +10,13 @@
 
 namespace ashlar::classic {
 
-// kInvalidArgument: a block cannot be recorded (check_recordable).
+// Records the blocks of the pool. kInvalidArgument: a block cannot be recorded (check_recordable).
 Result<PoolCheckpoint> take_checkpoint(const PrivatePool& pool, BlockHeap& heap);
 
-// Frees all blocks of the pool and allocates the recorded ones. REQUIRES: `checkpoint` was taken of
-// this pool. kInvalidArgument: a block cannot be restored (check_restorable), or a segment was
-// released since the checkpoint; the pool is then unchanged.
+// Frees all blocks of the pool, then allocates those that were allocated at the checkpoint.
+// REQUIRES: `checkpoint` was taken of this pool. kInvalidArgument: a block cannot be restored
+// (check_restorable), or recorded memory was released since the checkpoint; the pool is then
+// unchanged.
 Result<RestoreResult> restore_checkpoint(const PoolCheckpoint& checkpoint, const PrivatePool& pool,
                                          BlockHeap& heap);
 

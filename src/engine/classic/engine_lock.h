@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scoped locks of ClassicEngine: one for a public operation, one that releases the lock around user
-// code.
+// Scoped locks of ClassicEngine: one holds the lock for a public operation, and one releases it
+// around user code and slow device calls.
 #pragma once
 
 #include "engine/classic/classic_engine.h"
 
 namespace ashlar::classic {
 
-// Holds the engine's lock for a public operation, which is recorded with the caller's stack. On
+// Holds the engine's lock for a public operation, whose trace entries get the caller's stack. On
 // destruction, returns segments to their sources and notifies trackers, both without the lock.
 class ASHLAR_SCOPED_CAPABILITY ClassicEngine::OperationLock {
  public:

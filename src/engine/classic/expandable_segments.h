@@ -36,13 +36,13 @@ class ExpandableSegments {
 
   // Maps memory until there is a free block of at least params.block_bytes, removes the block from
   // its index and returns it. kOutOfMemory: the device has no memory left, the request exceeds the
-  // limit, or it is larger than a segment.
+  // limit, or it is larger than an expandable segment.
   Result<ClassicBlock*> grow(const AllocParams& params);
   // Unmaps `granules` of a free block. The remaining ends of the block stay free. If the device
   // fails to release the memory, `deferred_error` receives the error, and a later call retries.
   // REQUIRES: no queued work uses the memory, and `granules` came from granules_inside.
   Status unmap(ClassicBlock* block, AddressRange granules, Status& deferred_error);
-  // Destroys the segments of a pool that have nothing mapped. If the device fails to free the
+  // Destroys the segments of a pool that have no mapped memory. If the device fails to free the
   // addresses, the segment stays, and `deferred_error` receives the error.
   void destroy_empty(FreePool& pool, Status& deferred_error);
 

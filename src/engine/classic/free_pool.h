@@ -32,12 +32,13 @@ class FreePool {
   UsageStats& usage() const { return usage_; }
 
   // Removes and returns the best fit: the smallest block that is large enough, and among equal
-  // sizes the one at the lowest address. If that block is in an expandable segment, takes the next
-  // larger one instead as long as its size plus the unmapped space after it is smaller. Null if no
-  // block is large enough, or if SizePolicy::may_serve rejects the best fit.
+  // sizes the one at the lowest address. While that block is in an expandable segment, the search
+  // moves on to the next block if the next block is smaller, where both sizes include the unmapped
+  // space after the block. Null if no block is large enough, or if SizePolicy::may_serve rejects
+  // the best fit.
   ClassicBlock* take_best_fit(const FitQuery& query, const SizePolicy& sizes);
 
-  // Adds a free, mapped block, and stores search_count in it, from which its age is computed.
+  // Adds a free, mapped block, and stores the current search_count in it as the start of its age.
   void insert(ClassicBlock* block);
   void erase(ClassicBlock* block);
   // Adds an unmapped block.

@@ -29,7 +29,8 @@ SnapshotSegment segment_from(const ClassicBlock& first, DeviceIndex device) {
 
 Status violation(std::string what) { return Status::device_fault("validate", 0, std::move(what)); }
 
-// Checks the index of one pool: states, tiling, and that free neighbours are merged.
+// Checks that the blocks in the index of a pool are free, leave no gaps, and have been merged with
+// free neighbours. Adds their sizes to `free_bytes`.
 Status check_pool(const FreePool& pool, size_t& free_bytes) {
   for (const ClassicBlock* block : pool.blocks()) {
     if (block->state != BlockState::kFree) {

@@ -85,7 +85,8 @@ bool Reclaimer::release_oversize(const AllocParams& params) {
   while (released_bytes < wanted_bytes) {
     ClassicBlock* block = pool.largest(stream);
     if (block == nullptr) return false;
-    // Plain blocks of this size are split only if expandable segments are on, or by a restore.
+    // Plain blocks of this size are split only by a restore, by `adopt`, or if expandable segments
+    // are on.
     if (block->bytes < max_split_bytes || block->expandable != nullptr || block->is_split()) {
       return false;
     }
@@ -107,7 +108,8 @@ void Reclaimer::release_by_age() {
   }
 }
 
-// Releases the segments that are at least as old as the average. Returns whether any was released.
+// Releases the free segments that are at least as old as the average free segment. Returns whether
+// any was released.
 bool Reclaimer::release_oldest(size_t& released_bytes) {
   const FreePool& large = deps_.pools.large();
   uint64_t total_age = 0;
@@ -153,8 +155,8 @@ size_t Reclaimer::release_to(const TrimTarget& target) {
 }
 
 // Returns the candidates in order of preference: memory of released pools, which will not be
-// requested again; then memory that has been free for longest, if garbage collection counts ages;
-// then the largest blocks, because a device call costs about the same for any size.
+// requested again; then the blocks that have been free for longest, if garbage collection counts
+// ages; then the largest blocks, because a device call costs about the same for any size.
 std::vector<Reclaimer::Candidate> Reclaimer::trim_candidates(TrimWait wait) {
   std::vector<FreePool*> from;
   for (PrivatePool* pool : deps_.pools.freeable_pools()) {
@@ -194,8 +196,8 @@ std::vector<Reclaimer::Candidate> Reclaimer::trim_candidates(TrimWait wait) {
 }
 
 // Removes blocks that queued work may still use. Only the block's own stream can have such work. A
-// driver may synchronize the whole device to free a plain segment, so plain segments remain only
-// while every known stream is idle.
+// driver may synchronize the whole device to free a plain segment, so plain segments stay in the
+// list only if every known stream is idle.
 void Reclaimer::remove_busy(std::vector<ClassicBlock*>& blocks) const {
   std::map<StreamId, bool> is_idle;
   bool are_all_idle = true;
@@ -209,8 +211,8 @@ void Reclaimer::remove_busy(std::vector<ClassicBlock*>& blocks) const {
   });
 }
 
-// Releases a segment, or the last granules of an expandable block, because allocations take its
-// front. Returns the number of bytes released.
+// Releases a plain segment, or the last granules of a block in an expandable segment, because
+// allocations take the front of a block. Returns the number of bytes released.
 size_t Reclaimer::release(const Candidate& candidate, TrimWait wait) {
   ClassicBlock* block = candidate.block;
   if (block->expandable == nullptr) return release_segment(block, wait) ? candidate.bytes : 0;

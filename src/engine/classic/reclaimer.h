@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Returns cached memory of a classic engine to the device: whole plain segments and free granules
-// of expandable ones, chosen by pool, by age, by size, or up to a target. Segments of custom
-// sources go to the ReturnQueue, which the engine flushes without holding its lock. Guarded by the
-// engine's lock.
+// Returns cached memory of a classic engine to the device: whole plain segments, and free granules
+// of expandable segments. Selects them by pool, by age, or by size. Segments of custom sources go
+// to the ReturnQueue, which the engine flushes without holding its lock. Guarded by the engine's
+// lock.
 #pragma once
 
 #include <vector>
@@ -39,13 +39,14 @@ class Reclaimer {
   bool release_segment(ClassicBlock* block, TrimWait wait = TrimWait::kForWork);
   // Releases the free segments of a pool, and the free granules of its expandable segments.
   void release_free_blocks(FreePool& pool);
-  // Releases one oversize block that is large enough for the request, or several of the largest
-  // that add up to it, because oversize blocks serve few requests. Does nothing without a split
-  // limit. Returns whether it released enough.
+  // Releases one oversize block that is large enough for the request, or else the largest oversize
+  // blocks until their sizes add up to the request, because such blocks serve few requests. Does
+  // nothing if no block size counts as oversize. Returns whether it released enough.
   bool release_oversize(const AllocParams& params);
   // Garbage collection: releases the default pool's unused large segments that are at least as old
-  // as the average, repeatedly, until reserved memory is at most the threshold or none is released.
-  // Does nothing unless a memory limit and the threshold are set.
+  // as the average, repeatedly, until reserved memory is at most the threshold's fraction of the
+  // memory limit or no segment is released. Does nothing unless both the limit and the threshold
+  // are set.
   void release_by_age();
   // Releases memory until at most `target.reserved_bytes` are reserved, or as much as possible, and
   // returns the number of bytes released.
@@ -59,8 +60,8 @@ class Reclaimer {
   Status take_deferred_error() { return std::exchange(deferred_error_, {}); }
 
  private:
-  // Free memory that could be returned to the device: a segment, or granules of an expandable
-  // block.
+  // Free memory that could be returned to the device: a plain segment, or granules of a block in an
+  // expandable segment.
   struct Candidate {
     ClassicBlock* block = nullptr;
     size_t bytes = 0;

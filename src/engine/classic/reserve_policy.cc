@@ -37,8 +37,8 @@ size_t ReservePolicy::reserve_bytes(StreamId stream, size_t granule_bytes) const
   return round_up(std::clamp<size_t>(wanted_bytes, 1, max_bytes), granule_bytes);
 }
 
-// Returns the first that is set: the option for the class, the option for all streams, the default
-// of the class.
+// Returns the first of these settings that is set: the option for the class, the option for all
+// streams, the default of the class.
 std::optional<ReserveSize> ReservePolicy::setting_for(StreamId stream) const {
   const auto tagged = stream_classes_.find(stream);
   if (tagged != stream_classes_.end()) {

@@ -19,7 +19,7 @@ class ReservePolicy {
   ReservePolicy(const AllocatorOptions& options, size_t capacity_bytes)
       : options_(options), capacity_bytes_(capacity_bytes) {}
 
-  // An empty name clears the class.
+  // Sets the class of a stream. An empty name clears it.
   void set_stream_class(StreamId stream, std::string name);
   std::string stream_class(StreamId stream) const;  // empty if the stream has no class
   void set_default_fraction(const std::string& class_name, double capacity_fraction) {

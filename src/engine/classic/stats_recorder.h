@@ -15,18 +15,18 @@ class StatsRecorder {
   // `sizes` outlives the recorder.
   StatsRecorder(const SizePolicy& sizes, const AllocatorOptions& options);
 
-  // The counters themselves, for events that concern no block.
+  // Returns the counters, so that the caller can count events that concern no block.
   AllocatorStats& stats() { return stats_; }
   const AllocatorStats& stats() const { return stats_; }
-  // Memory obtained from the device or a source, in plain and expandable segments.
+  // Returns the size of all plain segments and of the mapped memory of expandable segments.
   size_t reserved_bytes() const { return static_cast<size_t>(stats_.reserved_bytes.all.current); }
-  // The part of the reserved memory that is in the default pool.
+  // Returns how many of the reserved bytes belong to the default pool.
   size_t default_pool_bytes() const {
     return static_cast<size_t>(stats_.pools.at(PoolId{}).reserved_bytes.all.current);
   }
 
-  // Both create the entry if necessary. The reference to a pool's entry stays valid until
-  // erase_pool is called for the pool.
+  // The next two functions create the entry if it does not exist. The reference to a pool's entry
+  // stays valid until erase_pool is called for the pool.
   UsageStats& pool_usage(PoolId pool) { return stats_.pools[pool]; }
   UsageStats& stream_usage(StreamId stream) { return stats_.streams[stream]; }
   void erase_pool(PoolId pool) { stats_.pools.erase(pool); }
@@ -38,8 +38,8 @@ class StatsRecorder {
   void record_reserved(const ClassicBlock& block, size_t bytes);
   // Counts `bytes` of a plain or expandable segment that were returned to the device.
   void record_released(const ClassicBlock& block, size_t bytes);
-  // Adds the changes, which may be negative, to the number and the bytes of free blocks in plain
-  // segments that are split.
+  // Adds the changes, which may be negative, to the number and the total size of the free blocks in
+  // split plain segments.
   void record_inactive_split(bool is_small, int64_t count_change, int64_t bytes_change);
 
  private:

@@ -15,12 +15,12 @@
 
 namespace ashlar {
 
-// The functions that make up a plug-in. `name` identifies it in messages.
+// The functions that make up a plug-in. `name` identifies the plug-in in messages.
 struct PluginFunctions {
   std::string name = "the plug-in";
   ashlar_plugin_alloc alloc = nullptr;
   ashlar_plugin_free free = nullptr;
-  const ashlar_plugin_hooks* hooks = nullptr;  // null: none
+  const ashlar_plugin_hooks* hooks = nullptr;  // null if the plug-in has no hooks
 };
 
 class Plugin {
@@ -29,18 +29,19 @@ class Plugin {
   // kInvalidArgument: the library cannot be loaded, a symbol is missing, or the hook table has
   // another version.
   static Result<std::shared_ptr<const Plugin>> load(const PluginOptions& options);
-  // kInvalidArgument: `alloc` or `free` is null, or the hook table has another version.
+  // Uses functions that the caller provides. kInvalidArgument: `alloc` or `free` is null, or the
+  // hook table has another version.
   static Result<std::shared_ptr<const Plugin>> wrap(PluginFunctions functions);
 
   const std::string& name() const { return functions_.name; }
 
   // The functions below that call the plug-in return kDeviceFault if it throws.
 
-  // kOutOfMemory: the plug-in returned null, even after `reset`.
+  // kOutOfMemory: the plug-in returned null, and again after its reset hook if it has one.
   Result<DeviceAddress> allocate(size_t bytes, DeviceIndex device, StreamId stream) const;
   Status free(AddressRange range, DeviceIndex device, StreamId stream) const;
 
-  // Hooks. A missing hook does nothing.
+  // Hooks. If the plug-in lacks the hook, the function does nothing.
   Status init(DeviceIndex device) const;
   Status reset() const;
   Status set_memory_fraction(double fraction, DeviceIndex device) const;

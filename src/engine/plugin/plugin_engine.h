@@ -5,7 +5,7 @@
 // does the bookkeeping and takes its memory from the plug-in; this class calls the plug-in's hooks.
 //
 // Private pools get whole segments from the plug-in, unless they have their own source, and keep
-// them until the pool is released, because graphs rely on stable addresses.
+// them at least until the pool is released, because graphs rely on stable addresses.
 #pragma once
 
 #include <map>
