@@ -20,7 +20,7 @@ class ByteReader {
   // Offset of the next byte in the input.
   uint64_t offset() const { return base_ + next_; }
 
-  // Returns the next `count` bytes, valid until the next call. Null: the input ended early, or
+  // Returns the next `count` bytes, valid until the next call; null if the input ended early or
   // reading failed (see failure()).
   // REQUIRES: count <= kMaxTakeBytes.
   const char* take(size_t count) {
@@ -31,7 +31,7 @@ class ByteReader {
   }
 
   // Returns between one and `max_bytes` bytes, as many as are buffered, valid until the next call.
-  // Empty in the cases in which take() returns null.
+  // Returns no bytes in the cases in which take() returns null.
   // REQUIRES: max_bytes > 0.
   std::string_view take_some(uint64_t max_bytes);
 

@@ -41,7 +41,7 @@ class MemorySource final : public ByteSource {
   std::string_view rest_;
 };
 
-// Appends everything to a string.
+// Appends all bytes to a string.
 class StringSink final : public ByteSink {
  public:
   Status write(std::string_view bytes) override {

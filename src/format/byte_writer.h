@@ -32,8 +32,8 @@ class ByteWriter {
     const std::to_chars_result end = std::to_chars(digits, digits + sizeof(digits), number);
     put(std::string_view(digits, static_cast<size_t>(end.ptr - digits)));
   }
-  // Writes the shortest decimal text that reads back as the same number, with a fraction or
-  // exponent.
+  // Writes the shortest decimal text that reads back as the same number. The text always has a
+  // fraction or an exponent.
   void put_double(double number) {
     char digits[32];
     const std::to_chars_result end = std::to_chars(digits, digits + sizeof(digits), number);

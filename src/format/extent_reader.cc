@@ -24,14 +24,14 @@ struct DeviceRange {
   }
 };
 
-// Whether one of `ranges` contains `part`.
-// REQUIRES: `ranges` is sorted and without overlaps.
+// Returns whether one of `ranges` contains `part`. REQUIRES: `ranges` is sorted and without
+// overlaps.
 bool is_within_any(const std::vector<DeviceRange>& ranges, const DeviceRange& part) {
   const auto after = std::upper_bound(ranges.begin(), ranges.end(), part);
   return after != ranges.begin() && std::prev(after)->contains(part);
 }
 
-// Returns the first range that overlaps its successor, or null.
+// Returns the first range that overlaps its successor; null if there is none.
 // REQUIRES: `ranges` is sorted, and no range overflows.
 const DeviceRange* find_overlap(const std::vector<DeviceRange>& ranges) {
   for (size_t i = 0; i + 1 < ranges.size(); ++i) {
@@ -80,7 +80,7 @@ template <typename Each, typename Read>
 bool ExtentReader::read_list(Key key, Value list, std::vector<Each>& all, const Read& read_field) {
   std::span<const Value> items;
   if (!fields_.list(key, list, items)) return false;
-  all.clear();  // if the key is duplicated, the last value wins
+  all.clear();  // if the key is duplicated, the last value applies
   for (size_t i = 0; i < items.size(); ++i) {
     Each each;
     std::span<const Value> fields;
@@ -230,7 +230,7 @@ bool ExtentReader::check_mappings(const Snapshot& snapshot) {
                            " overlaps the next one (expected one extent per address)"));
 }
 
-// Memory is handed out at an extent's home, so the home must lie within an expandable segment.
+// Checks that each extent's home lies within an expandable segment, where its memory is handed out.
 bool ExtentReader::check_homes(const Snapshot& snapshot) {
   std::vector<DeviceRange> segments;
   for (const SnapshotSegment& segment : snapshot.segments) {

@@ -19,8 +19,8 @@ class ExtentReader {
  public:
   explicit ExtentReader(FieldReader& fields) : fields_(fields) {}
 
-  // Replaces the views and extents of the snapshot by those of the dict, or by none if the dict has
-  // a later version than kExtentsVersion.
+  // Replaces the views and extents of the snapshot by those of the dict. If the dict has a later
+  // version than kExtentsVersion, only removes them.
   bool read(Value dict, Snapshot& snapshot);
   // Checks views and extents against each other and against the segments, and sorts them.
   // REQUIRES: the whole file has been read.

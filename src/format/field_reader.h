@@ -23,7 +23,7 @@ class FieldReader {
   explicit FieldReader(ValueStore& store) : store_(store) {}
 
   bool bytes(Key key, Value value, size_t& out);  // 0 to kMaxSizeBytes
-  // The size of a request, which need not be available memory: 0 to 2^63 - 1.
+  // Reads the size of a request, which may exceed the available memory: 0 to 2^63 - 1.
   bool requested_bytes(Key key, Value value, size_t& out);
   // Reads any 64-bit integer. Dumps written by C++ contain addresses of 2^63 and above as negative
   // numbers.
@@ -33,8 +33,8 @@ class FieldReader {
   bool device(Key key, Value value, DeviceIndex& out);
   bool pool(Key key, Value value, PoolId& out);  // a tuple or list of two integers
   bool string(Key key, Value value);             // checks the type only
-  // list() reads the items of a list or tuple (JSON has only lists), dict() the alternating keys
-  // and values of a dict.
+  // list() reads the items of a list or tuple (JSON has only lists); dict() reads the alternating
+  // keys and values of a dict.
   bool list(Key key, Value value, std::span<const Value>& out);
   bool dict(Key key, Value value, std::span<const Value>& out);
 
@@ -43,9 +43,9 @@ class FieldReader {
   // Counts memory that the caller is about to allocate against the limit of the store. Many values
   // can refer to one string, so each copy is charged. Fails if the limit would be exceeded.
   bool charge(size_t bytes);
-  // Fails if charge() would, without charging.
+  // Fails if charge() would fail, but charges nothing.
   bool can_hold(size_t bytes);
-  // Appends copies of two strings. Charges for them.
+  // Appends copies of two strings, and charges for the copies.
   using StringPairs = std::vector<std::pair<std::string, std::string>>;
   bool append_strings(Value first, Value second, StringPairs& out);
 
@@ -57,7 +57,8 @@ class FieldReader {
   // Limits the number of values that list() and dict() return in total. Shared values are read
   // once per reference, so without a limit a small file could take exponential time.
   void set_allowance(uint64_t visits) { allowance_ = visits; }
-  // Counts the values against the allowance. Fails if the allowance is exhausted.
+  // Counts the values against the allowance that set_allowance() sets. Fails if the allowance is
+  // exhausted.
   bool visit(std::span<const Value> items);
 
   ValueStore& store() const { return store_; }

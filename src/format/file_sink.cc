@@ -14,7 +14,7 @@
 namespace ashlar {
 namespace {
 
-constexpr mode_t kCreateMode = 0666;  // restricted by the umask
+constexpr mode_t kCreateMode = 0666;  // the umask clears bits of this mode
 
 Status failure(std::string_view call, const std::string& path) {
   const int code = errno;

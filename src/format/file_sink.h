@@ -20,7 +20,8 @@ class FileSink final : public ByteSink {
 
   // kDeviceFault: the system call failed.
   Status write(std::string_view bytes) override;
-  // Call at the end: some file systems report write errors only on close.
+  // Closes the file. Must be called at the end, because some file systems report write errors only
+  // on close.
   Status close();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes values as JSON. Shared values are repeated, since JSON has no references.
+// Writes values as JSON. Shared values are repeated, because JSON has no references.
 #pragma once
 
 #include <vector>
@@ -35,7 +35,7 @@ class JsonWriter final : public ValueWriter {
   void end(char bracket);
   void begin_value();
 
-  std::vector<bool> has_items_;  // per open container
+  std::vector<bool> has_items_;  // one flag per open container
   bool has_key_ = false;         // the next value belongs to the key just written
 };
 

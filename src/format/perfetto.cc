@@ -41,7 +41,7 @@ void apply(const TraceEntry& entry, Counters& counters) {
 }
 
 // Returns the counters before the first entry: the final values, taken from the segments, minus all
-// changes in the trace. If the trace is complete, the results are zero.
+// changes in the trace. If the trace is complete, the counters are zero.
 Counters initial_counters(const Snapshot& snapshot, size_t device) {
   Counters counters;
   for (const SnapshotSegment& segment : snapshot.segments) {
@@ -108,7 +108,7 @@ class PerfettoWriter {
     int64_t time_us;
   };
 
-  // Leaves the JSON object open for more fields.
+  // Begins an event and leaves its JSON object open for more fields.
   void begin_event(const Event& event) {
     out_.put(has_events_ ? ",\n{\"name\": " : "\n{\"name\": ");
     has_events_ = true;
@@ -118,7 +118,8 @@ class PerfettoWriter {
     out_.put("\", \"pid\": ");
     out_.put_number(event.device);
     out_.put(", \"tid\": 0, \"ts\": ");
-    // Unsigned, because the difference of arbitrary times from a file may overflow.
+    // Subtracts unsigned numbers, because the difference of arbitrary times from a file may
+    // overflow.
     out_.put_number(static_cast<int64_t>(static_cast<uint64_t>(event.time_us) -
                                          static_cast<uint64_t>(first_time_)));
   }
@@ -140,7 +141,7 @@ class PerfettoWriter {
     Counters counters = initial_counters(snapshot_, device);
     Counters shown = {.allocated = -1, .active = -1, .reserved = -1};
     for (size_t i = 0; i < trace.size(); ++i) {
-      // Without times, entries are one microsecond apart.
+      // If the entries have no times, they are placed one microsecond apart.
       const int64_t time =
           trace[i].has_time ? trace[i].time_us : first_time_ + static_cast<int64_t>(i);
       apply(trace[i], counters);
@@ -155,7 +156,8 @@ class PerfettoWriter {
     }
   }
 
-  // Writes only the counters that changed; the viewer keeps the previous values of the others.
+  // Writes only the counters that changed; the viewer keeps the previous values of the other
+  // counters.
   void write_counters(const Event& event, const Counters& now, const Counters& shown) {
     begin_event(event);
     std::string_view before = ", \"args\": {";

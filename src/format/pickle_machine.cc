@@ -18,7 +18,8 @@ static_assert(std::endian::native == std::endian::little, "numbers in pickles ar
 
 namespace {
 
-// Bounds the memory for marks: a mark takes one byte in the file and eight in memory.
+// This limit bounds the memory for marks: a mark takes one byte in the file and eight bytes in
+// memory.
 constexpr size_t kMaxMarks = 1 << 20;
 constexpr int kFirstProtocol = 2;
 constexpr int kLastProtocol = 5;
@@ -82,7 +83,7 @@ bool PickleMachine::start() {
   return true;
 }
 
-// Ignores the length of a frame, which only helps readers that prefetch.
+// Skips the length of a frame, which only helps readers that prefetch.
 bool PickleMachine::skip_frame() {
   uint64_t length = 0;
   return read(length);
@@ -114,7 +115,7 @@ bool PickleMachine::push_long() {
   return bytes != nullptr ? push_number({bytes, static_cast<size_t>(length)}) : fail_at_end();
 }
 
-// Pushes a two's complement number of any length. Bytes beyond the eighth may only extend the sign.
+// Pushes a two's complement number of any length. Bytes after the eighth may only extend the sign.
 bool PickleMachine::push_number(std::string_view little_endian) {
   const bool is_negative = !little_endian.empty() && (little_endian.back() & '\x80') != 0;
   uint64_t bits = is_negative ? ~uint64_t{0} : 0;
@@ -156,8 +157,8 @@ bool PickleMachine::push_string() {
   return check_store(store_.add_string(text_, made)) && push(made);
 }
 
-// Reads into text_, which grows with the bytes that arrive, not with the announced length, and
-// within the store's limit.
+// Reads `length` bytes into text_. The buffer grows with the bytes that arrive, not with the
+// announced length, and stays within the store's limit.
 bool PickleMachine::read_text(uint64_t length) {
   text_.clear();
   while (text_.size() < length) {

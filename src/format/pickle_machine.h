@@ -55,7 +55,7 @@ class PickleMachine {
 
   // Returns the value on top of the stack at STOP. Bytes after STOP are ignored.
   // kFormat: the message contains the byte offset, what was found and what was expected. Other
-  // errors are the source's.
+  // errors are those of the source.
   Result<Value> run();
 
   uint64_t bytes_read() const { return input_.offset(); }
@@ -132,7 +132,7 @@ class PickleMachine {
   ByteReader input_;
   ValueStore& store_;
   PickleStack stack_;
-  std::vector<size_t> marks_;  // sizes of stack_ at the marks
+  std::vector<size_t> marks_;  // size of stack_ when each mark was pushed
   std::vector<Value> memo_;
   std::string text_;
   uint64_t opcode_offset_ = 0;

@@ -9,7 +9,8 @@
 namespace ashlar {
 namespace {
 
-// Items per batch, as in Python's pickler. PyTorch's viewer fails on batches of 120,000.
+// Number of items per batch, as in Python's pickler. PyTorch's viewer fails on batches of 120,000
+// items.
 constexpr uint32_t kBatchItems = 1000;
 
 template <typename Number>
@@ -89,7 +90,7 @@ void PickleWriter::put_number(int64_t value) {
     out_.put('J');
     put_little_endian(out_, static_cast<int32_t>(value));
   } else {
-    // Enough bytes for the value and a sign bit.
+    // The length has room for the value and a sign bit.
     const uint64_t magnitude = static_cast<uint64_t>(value < 0 ? ~value : value);
     const size_t length = static_cast<size_t>(std::bit_width(magnitude)) / 8 + 1;
     out_.put('\x8a');

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes pickles of protocol 4 that PyTorch's viewer accepts: batches of at most 1,000 items,
-// strings and shared values through the memo, and only opcodes that the viewer supports
+// Writes pickles of protocol 4 that PyTorch's viewer accepts: with batches of at most 1,000 items,
+// with strings and shared values in the memo, and only with opcodes that the viewer supports
 // (docs/reference/formats/pickle.md).
 #pragma once
 
@@ -51,7 +51,7 @@ class PickleWriter final : public ValueWriter {
 
   void begin(Container container);
   void end();
-  // Call before every item of a list and every key of a dict.
+  // Must be called before every item of a list and every key of a dict.
   void begin_item();
   void begin_value();
   void put_number(int64_t value);
@@ -65,7 +65,7 @@ class PickleWriter final : public ValueWriter {
   uint32_t memo_count_ = 0;
   std::unordered_map<std::string, uint32_t> strings_;
   std::array<uint32_t, static_cast<size_t>(Key::kCount)> key_memo_{};
-  std::array<std::vector<uint32_t>, 3> shared_;  // memo indexes by SharedKind, then by index
+  std::array<std::vector<uint32_t>, 3> shared_;  // memo indexes, by SharedKind and index
   std::optional<SharedId> next_shared_;          // set if the next container is a shared value
 };
 

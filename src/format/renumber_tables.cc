@@ -17,7 +17,8 @@ class TableCompactor {
     new_positions_.resize(old_.size());
   }
 
-  // Updates `position`. Returns whether this is the first use of the element.
+  // Replaces `position` by the element's new position. Returns whether this is the first use of the
+  // element.
   bool move(uint32_t& position) {
     if (position == 0) return false;
     uint32_t& to = new_positions_[position];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Normalizes the tables of a snapshot: elements are renumbered in the order of first use, and
-// unused ones are removed. Snapshots with equal contents then compare equal, regardless of the
+// unused elements are removed. Snapshots with equal contents then compare equal, regardless of the
 // order in which their files list frames, stacks and strings.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Converts dicts to segments and blocks. Old files lack requested sizes and block addresses; these
+// Converts dicts to segments and blocks. Requested sizes and block addresses, which old files lack,
 // are computed from the values that exist.
 #include "format/segment_reader.h"
 
@@ -14,7 +14,7 @@ namespace ashlar {
 bool SegmentReader::read_segments(Key key, Value list, std::vector<SnapshotSegment>& segments) {
   std::span<const Value> items;
   if (!fields_.list(key, list, items)) return false;
-  segments.clear();  // if the key is duplicated, the last value wins
+  segments.clear();  // if the key is duplicated, the last value applies
   for (size_t i = 0; i < items.size(); ++i) {
     SnapshotSegment segment;
     if (!read_segment(items[i], segment)) {
@@ -106,7 +106,7 @@ bool SegmentReader::read_blocks(Value list, SnapshotSegment& segment) {
   DeviceAddress next = segment.address;
   for (size_t i = 0; i < items.size(); ++i) {
     SnapshotBlock block;
-    block.address = next;  // unless the file has an address
+    block.address = next;  // replaced if the file has an address
     if (!read_block(items[i], block)) {
       return fields_.fail(text(".blocks[", i, "]: ", fields_.problem()));
     }
@@ -128,7 +128,7 @@ bool SegmentReader::read_block(Value dict, SnapshotBlock& block) {
     if (!read_block_field(key_of(items[i]), items[i + 1], block, present)) return false;
   }
   if (history.kind != ValueKind::kNone && !read_history(history, block, present)) return false;
-  // If an old file has no requested size, assume that nothing was lost to rounding.
+  // If an old file has no requested size, the block is assumed to have the requested size.
   if (!present.requested && block.state != SnapshotBlockState::kInactive) {
     block.requested_bytes = block.bytes;
   }
@@ -169,7 +169,8 @@ bool SegmentReader::read_state(Value value, SnapshotBlock& block) {
 }
 
 // Until 2023, PyTorch wrote for each block a list of the allocations that had occupied it, newest
-// first. Takes the requested size and the stack from the newest, unless the block has its own.
+// first. Takes the requested size and the stack from the newest allocation, unless the block has
+// its own.
 bool SegmentReader::read_history(Value list, SnapshotBlock& block, PresentKeys& present) {
   std::span<const Value> all;
   std::span<const Value> newest;
@@ -190,7 +191,7 @@ bool SegmentReader::read_history(Value list, SnapshotBlock& block, PresentKeys& 
   return true;
 }
 
-// An empty list "frames" means that no stack was captured, like a missing key: current files have
+// Like a missing key, an empty list "frames" means that no stack was captured: current files have
 // the key for every segment and block.
 bool SegmentReader::read_stack(StackId& stack) {
   const Value frames = stack_values_.frames;
@@ -220,7 +221,8 @@ bool SegmentReader::check_tiling(const SnapshotSegment& segment) {
                            ")"));
 }
 
-// Each device has its own addresses, and so does host memory.
+// Checks for overlaps among the segments of one device. Each device has its own addresses, and so
+// does host memory.
 bool SegmentReader::check_overlaps(Key key, const std::vector<SnapshotSegment>& segments) {
   std::vector<const SnapshotSegment*> sorted;
   for (const SnapshotSegment& segment : segments) {

@@ -16,11 +16,11 @@ class SegmentReader {
  public:
   SegmentReader(FieldReader& fields, StackReader& stacks) : fields_(fields), stacks_(stacks) {}
 
-  // `key` is the key of the list, for messages.
+  // Reads a list of segments. `key` is the key of the list, for messages.
   bool read_segments(Key key, Value list, std::vector<SnapshotSegment>& segments);
 
  private:
-  // The optional keys that a dict has. The values of missing keys are computed.
+  // Which optional keys a dict has. The values of missing keys are computed.
   struct PresentKeys {
     bool allocated = false;
     bool active = false;

@@ -14,8 +14,8 @@ namespace {
 constexpr uint64_t kVisitsPerByte = 8;
 constexpr uint64_t kMinVisits = 4096;
 
-// The sum of all sizes in a snapshot, without those of failed requests. If it is at most 2^62,
-// every sum or difference of some of the sizes fits into 63 bits and a sign.
+// The sum of all sizes in a snapshot, except the sizes of failed requests. If the sum is at most
+// 2^62, every sum or difference of some of the sizes fits into 63 bits and a sign.
 class SizeSum {
  public:
   explicit SizeSum(const Snapshot& snapshot) {
@@ -78,7 +78,7 @@ Result<Snapshot> SnapshotBuilder::build(Value root, uint64_t bytes_read) {
   return std::move(snapshot_);
 }
 
-// A list instead of a dict is the oldest form, which has segments only.
+// Reads the top-level value. A list instead of a dict is the oldest form, which has only segments.
 bool SnapshotBuilder::read_root(Value root) {
   if (root.kind == ValueKind::kList) {
     return segments_.read_segments(Key::kSegments, root, snapshot_.segments);
@@ -147,7 +147,7 @@ bool SnapshotBuilder::read_annotation(Value dict, Annotation& annotation) {
   return true;
 }
 
-// Settings of types that no version of PyTorch writes are ignored.
+// Reads the settings. Settings of types that no version of PyTorch writes are ignored.
 bool SnapshotBuilder::read_settings(Value dict) {
   std::span<const Value> items;
   if (!fields_.dict(Key::kAllocatorSettings, dict, items)) return false;

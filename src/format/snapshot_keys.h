@@ -79,7 +79,7 @@ enum class Key : uint32_t {
   kSnapshot,
   kOom,
   kAnnotate,
-  kFree,         // in old files, which have one action for a free
+  kFree,         // in old files, which have a single action for a free
   kUserDefined,  // in old files, instead of annotations
   kCount,
 };

@@ -17,7 +17,7 @@ Result<Snapshot> read_snapshot_pickle(ByteSource& source, const ReadLimits& limi
   uint64_t bytes_read = 0;
   Value root;
   {
-    // Scoped, to free the machine's large memo and stack before the snapshot is built.
+    // A scope of its own frees the machine's large memo and stack before the snapshot is built.
     PickleMachine machine(source, store);
     const Result<Value> value = machine.run();
     if (!value.ok()) return value.status();

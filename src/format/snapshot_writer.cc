@@ -19,7 +19,8 @@ class SnapshotWriter {
   void write();
 
  private:
-  // Without a stack, trace entries omit the key; segments and blocks have an empty list.
+  // How a missing stack is written: trace entries omit the key; segments and blocks have an empty
+  // list.
   enum class NoStack { kOmitted, kEmptyList };
 
   void write_segments(const std::vector<SnapshotSegment>& segments);

@@ -15,9 +15,9 @@ namespace ashlar {
 // REQUIRES: all table positions in the snapshot are valid.
 void write_snapshot(const Snapshot& snapshot, ValueWriter& writer);
 
-// Writes JSON with the same keys as a pickle and tuples as lists. PyTorch's viewer accepts it;
-// read_snapshot_json() in src/files/json_reader.h reads it back. Errors are the sink's.
-// REQUIRES: as for write_snapshot().
+// Writes JSON with the same keys as a pickle and tuples as lists. PyTorch's viewer accepts this
+// JSON; read_snapshot_json() in src/files/json_reader.h reads it back. Errors are those of the
+// sink. REQUIRES: all table positions in the snapshot are valid.
 Status write_snapshot_json(const Snapshot& snapshot, ByteSink& sink);
 
 }  // namespace ashlar

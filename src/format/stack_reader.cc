@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Interns stacks first by identity of the list, which is cheap, then by content.
+// Interns stacks first by the identity of their list, which is cheap, then by content.
 #include "format/stack_reader.h"
 
 #include <string_view>
@@ -12,7 +12,7 @@ namespace {
 
 // Estimated memory of a frame or stack besides its contents.
 constexpr size_t kTableEntryBytes = 192;
-// Distinguishes forward stacks from stacks in the number of a converted list.
+// Marks forward stacks in the number of a converted list.
 constexpr uint32_t kForwardBit = uint32_t{1} << 31;
 
 // Index keys are concatenations of numbers and texts. Each text is prefixed with its length, so
@@ -103,7 +103,7 @@ bool StackReader::read_frame(Value dict, uint32_t& frame) {
   return true;
 }
 
-// Adds strings to the tables only for a frame that is not known yet.
+// Finds or adds a frame. Strings are added to the tables only if the frame is new.
 bool StackReader::make_frame(std::span<const Value> items, uint32_t& frame) {
   std::string_view name;
   std::string_view filename;
@@ -126,7 +126,7 @@ bool StackReader::make_frame(std::span<const Value> items, uint32_t& frame) {
   for (const auto& [first, second] : extra_) {
     text_bytes += sizeof(Frame::extra.front()) + first.size() + second.size();
   }
-  // The key and the frame each hold a copy.
+  // The key and the frame each hold a copy of the texts.
   const size_t frame_bytes = kTableEntryBytes + 2 * text_bytes;
   if (!fields_.can_hold(frame_bytes)) return false;
   std::string key;
@@ -151,7 +151,7 @@ bool StackReader::intern(std::span<const uint32_t> frames, std::span<const std::
                          StackId& stack) {
   size_t bytes = frames.size_bytes();
   for (const std::string& line : forward) bytes += sizeof(std::string) + line.size();
-  // The index and the table each hold a copy.
+  // The index and the table each hold a copy of the stack.
   const size_t stack_bytes = kTableEntryBytes + 2 * bytes;
   if (!fields_.can_hold(stack_bytes)) return false;
   key_.clear();

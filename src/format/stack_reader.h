@@ -19,14 +19,14 @@ class StackReader {
  public:
   StackReader(FieldReader& fields, SnapshotTables& tables) : fields_(fields), tables_(tables) {}
 
-  // The values of a dict that form a stack: "frames" and "forward_frames", both optional.
+  // The values of a dict that form a stack: "frames" and "forward_frames". Both are optional.
   struct StackValues {
     Value frames{};   // kNone: missing
     Value forward{};  // kNone: missing
   };
 
-  // Reads and interns a stack; StackId(0) if both values are missing. Returns false on errors; the
-  // FieldReader then has the message.
+  // Reads and interns a stack. Sets `stack` to StackId(0) if both values are missing. Returns false
+  // on errors; the FieldReader then has the message.
   bool read(const StackValues& values, StackId& stack);
 
   // Interns a string. If its text is `none`, which means "no string", returns StringId(0).
@@ -49,7 +49,8 @@ class StackReader {
   std::unordered_map<uint64_t, uint32_t>
       pair_index_;                // (stack, forward stack) to the combined stack
   std::vector<uint32_t> frames_;  // of the stack being read; a member to reuse its capacity
-  // The additional fields of the frame being read; a member to reuse its capacity.
+  // The additional fields of the frame that is being read; a member, so that its capacity is
+  // reused.
   std::vector<std::pair<std::string_view, std::string_view>> extra_;
   std::string key_;                   // in stack_index_, of the stack being read; reused
   std::vector<uint32_t> string_ids_;  // indexed by position in the store; 0: not in the tables yet

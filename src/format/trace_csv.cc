@@ -41,7 +41,8 @@ class TraceTable {
   }
 
  private:
-  // Times, pools, strings and stacks that the file does not contain are empty cells.
+  // Writes one row. Times, pools, strings and stacks that the file does not contain are empty
+  // cells.
   void put_entry(size_t index, const TraceEntry& entry) {
     put_number(entry.device.value());
     put_number(index);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Exports of traces for other tools (docs/reference/formats/exports.md). perfetto.cc and
-// trace_csv.cc implement them. Errors are the sink's.
+// trace_csv.cc implement them. Errors are those of the sink.
 #pragma once
 
 #include "ashlar/snapshot.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Converts dicts to trace entries, and lists of them to traces.
+// Converts dicts to trace entries, and lists of dicts to traces.
 #include "format/trace_reader.h"
 
 #include "base/text.h"
@@ -54,7 +54,7 @@ bool TraceReader::read_trace(Value list, std::vector<TraceEntry>& trace) {
   std::span<const Value> items;
   if (!fields_.list(Key::kDeviceTraces, list, items)) return fields_.fail(": " + fields_.problem());
   if (take_whole(items, trace)) return true;
-  // A list can contain the same entry many times, so the copies are charged.
+  // A list can contain the same entry many times, so the memory of the copies is charged.
   if (!fields_.charge(items.size() * sizeof(TraceEntry))) {
     return fields_.fail(": " + fields_.problem());
   }
@@ -109,7 +109,7 @@ bool TraceReader::read(std::span<const Value> items, Entry& made) {
   if (size.kind == ValueKind::kNone) {
     if (made.is_kept) return fields_.fail("\"size\" is missing (expected a number)");
   } else if (entry.action != TraceAction::kOom && !fields_.bytes(Key::kSize, size, entry.bytes)) {
-    return false;  // only a request that failed can exceed memory
+    return false;  // only a failed request can exceed the available memory
   }
   return stacks_.read(stack_values_, entry.stack);
 }

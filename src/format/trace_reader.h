@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the trace entries of a file. A file may have millions of them, so this class is the
+// Reads the trace entries of a file. A file may have millions of entries, so this class is the
 // ValueStore's adopter: each dict becomes a TraceEntry as soon as it is complete, and its values
 // are dropped. Not thread safe.
 #pragma once

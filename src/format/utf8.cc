@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UTF-8 validation: ASCII eight bytes at a time, everything else character by character.
+// Validates ASCII eight bytes at a time, and everything else character by character.
 #include "format/utf8.h"
 
 #include <cstdint>
@@ -17,7 +17,7 @@ size_t utf8_character_bytes(std::string_view bytes) {
   for (size_t i = 1; i < count; ++i) {
     if ((at(i) & 0xc0) != 0x80) return 0;
   }
-  // Reject overlong encodings, and code points beyond U+10FFFF.
+  // Overlong encodings and code points beyond U+10FFFF are invalid.
   if (lead == 0xe0 && at(1) < 0xa0) return 0;
   if (lead == 0xf0 && at(1) < 0x90) return 0;
   if (lead == 0xf4 && at(1) > 0x8f) return 0;

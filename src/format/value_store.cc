@@ -42,8 +42,9 @@ bool ValueStore::add_string(std::string_view bytes, Value& made) {
   return true;
 }
 
-// Tuples are immutable, so equal tuples may share storage. In pickles with pool ids, every trace
-// entry has a tuple for its pool id, which usually equals the tuple of the previous entry.
+// Tuples are immutable, so a tuple that equals the previous tuple shares its storage. In pickles
+// with pool ids, every trace entry has a tuple for its pool id, which usually equals the tuple of
+// the previous entry.
 bool ValueStore::add_tuple(std::span<const Value> items, Value& made) {
   if (last_tuple_.kind == ValueKind::kTuple) {
     const std::span<const Value> last = this->items(last_tuple_);
@@ -156,7 +157,8 @@ bool ValueStore::add_items(Object& object, std::span<const Value> items) {
   return true;
 }
 
-// A later container reuses the memory of the vector, unless the vector is large.
+// Drops the items of a container. A later container reuses the vector's memory, unless the vector
+// is large.
 void ValueStore::drop_items(Object& object) {
   if (object.state != State::kPlain || object.count == 0) return;
   constexpr size_t kMaxKeptCapacity = 1024;

@@ -32,8 +32,8 @@ struct ReadLimits {
 
 // Exclusive upper limit of the device indexes in a file.
 inline constexpr uint64_t kMaxDevices = 4096;
-// Upper limit of the sizes in a file, except of requests that failed: the largest address space of
-// a process on x86-64.
+// Upper limit of the sizes in a file, except the sizes of failed requests: the largest address
+// space of a process on x86-64.
 inline constexpr size_t kMaxSizeBytes = size_t{1} << 47;
 
 // A string hash with a random seed per instance, so that no file can contain strings that are
@@ -67,13 +67,13 @@ enum class ValueKind : uint8_t {
   kLargeInteger,  // from 2^63 to 2^64 - 1
   kFloat,
   kString,
-  kBytes,  // contents are not stored
+  kBytes,  // the contents are not stored
   kTuple,
   kList,
   kDict,
 };
 
-// "a list", "a string" and so on, for messages.
+// Returns "a list", "a string" and so on, for messages.
 std::string_view name(ValueKind kind);
 
 struct Value {
@@ -96,13 +96,13 @@ struct Value {
     return kind == ValueKind::kInteger || kind == ValueKind::kLargeInteger;
   }
   bool is_container() const { return kind >= ValueKind::kTuple; }
-  uint32_t index() const { return static_cast<uint32_t>(bits); }  // of a string or container
+  uint32_t index() const { return static_cast<uint32_t>(bits); }  // for strings and containers
   double as_double() const { return std::bit_cast<double>(bits); }
   friend bool operator==(const Value&, const Value&) = default;
 };
 
-// Receives the first items that are set in each dict, normally all of them, and may convert the
-// dict to a representation of its own, so that millions of dicts need not be stored as values.
+// Receives the first items that are set in each dict, normally all its items, and may convert the
+// dict to another representation, so that millions of dicts need not be stored as values.
 class DictAdopter {
  public:
   enum class Outcome { kDeclined, kAdopted, kInvalid };
@@ -122,7 +122,7 @@ class ValueStore {
   // REQUIRES: the adopter outlives the last call to set_items().
   void set_adopter(DictAdopter& adopter) { adopter_ = &adopter; }
 
-  // Equal strings have equal indexes. Indexes count distinct strings from 0.
+  // Adds a string. Equal strings have equal indexes, which count distinct strings from 0.
   bool add_string(std::string_view bytes, Value& made);
   bool add_list(Value& made) { return add_object(ValueKind::kList, made); }
   bool add_dict(Value& made) { return add_object(ValueKind::kDict, made); }
@@ -130,18 +130,18 @@ class ValueStore {
 
   // Appends to a list. REQUIRES: `list` is a list.
   bool append(Value list, std::span<const Value> items);
-  // Adds to a dict. `items` alternates keys and values. If a key is duplicated, the last value
-  // wins. REQUIRES: `dict` is a dict, and items.size() is even.
+  // Adds items to a dict. `items` alternates keys and values. If a key is duplicated, the last
+  // value applies. REQUIRES: `dict` is a dict, and items.size() is even.
   bool set_items(Value dict, std::span<const Value> items);
 
   std::string_view string_at(uint32_t index) const { return strings_[index]; }
   size_t string_count() const { return strings_.size(); }
-  // The items of a list or tuple, or the alternating keys and values of a dict. Empty if the
-  // container was adopted or converted.
+  // Returns the items of a list or tuple, or the alternating keys and values of a dict; empty if
+  // the container was adopted or converted.
   // REQUIRES: container.is_container().
   std::span<const Value> items(Value container) const;
 
-  // Returns the number that the adopter gave to a dict. Empty if the dict was not adopted.
+  // Returns the number that the adopter gave to a dict; nullopt if the dict was not adopted.
   std::optional<uint32_t> adopted(Value dict) const {
     const Object& object = objects_[dict.index()];
     return object.state == State::kAdopted ? std::optional(object.place) : std::nullopt;
@@ -150,28 +150,29 @@ class ValueStore {
   // Replaces the items of a container by a number, after a reader converted them to its own
   // representation. The container can no longer be modified.
   void mark_converted(Value container, uint32_t number);
-  // Returns the number that mark_converted gave to a container. Empty if the container was not
+  // Returns the number that mark_converted gave to a container; nullopt if the container was not
   // converted.
   std::optional<uint32_t> converted(Value container) const {
     const Object& object = objects_[container.index()];
     return object.state == State::kConverted ? std::optional(object.place) : std::nullopt;
   }
 
-  // Keeps the first `count` containers and removes those that were added later.
+  // Keeps the first `count` containers and removes the containers that were added later.
   // REQUIRES: no remaining value refers to the removed containers.
   void forget_since(size_t count);
 
   // Counts memory that readers allocate for the values. Fails if the limit would be exceeded.
   bool charge(size_t bytes);
-  // Whether charge() would succeed.
+  // Returns whether charge() would succeed.
   bool can_hold(size_t bytes);
   const std::string& problem() const { return problem_; }
 
  private:
   enum class State : uint8_t { kPlain, kAdopted, kConverted };
 
-  // `place` is, for a tuple, the index of its first item in tuple_items_; for a plain list or dict
-  // with items, an index into item_lists_; for an adopted or converted container, its number.
+  // The meaning of `place` depends on the container: for a tuple, it is the index of the first item
+  // in tuple_items_; for a plain list or dict with items, an index into item_lists_; for an adopted
+  // or converted container, its number.
   struct Object {
     ValueKind kind = ValueKind::kNone;
     State state = State::kPlain;

@@ -45,7 +45,7 @@ class ValueWriter {
   // next list or dict.
   virtual bool reuse(SharedKind kind, uint32_t index) = 0;
 
-  // Call after the last value. Errors are the sink's.
+  // Must be called after the last value. Errors are those of the sink.
   virtual Status finish() = 0;
 
  protected:
