@@ -18,8 +18,8 @@ using std::chrono::steady_clock;
 Result<ClientResponse> Client::get(std::string_view target, const ClientLimits& limits) {
   const auto end = steady_clock::now() + limits.total_timeout;
   const std::string head = text("GET ", target, " HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  // A failure is not final: a server that rejects the connection does not read the request, but may
-  // have sent a response with the reason.
+  // The response is read even if sending failed: a server that rejects the connection does not read
+  // the request, but may have sent a response with the reason.
   const Status sent = connection_.write_all(head, limits.timeout);
   const auto deadline = steady_clock::now() + limits.timeout;
   const Result<std::optional<std::string>> bytes = connection_.read_head(deadline, limits.timeout);
@@ -38,7 +38,8 @@ Result<ClientResponse> Client::get(std::string_view target, const ClientLimits& 
   ClientResponse response;
   response.code = parsed->code;
   response.keeps_alive = parsed->keeps_alive;
-  // Appends what is received, instead of allocating the announced length, which may be wrong.
+  // The body grows with the bytes received. The announced length is not allocated, because it may
+  // be wrong.
   std::array<char, 65536> buffer{};
   while (response.body.size() < parsed->body_bytes) {
     const uint64_t left = parsed->body_bytes - response.body.size();

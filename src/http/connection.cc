@@ -93,8 +93,8 @@ Result<std::optional<std::string>> Connection::read_head(Time first_byte_deadlin
     if (!got.ok()) return got.status();
     if (*got == 0 && head.empty()) return std::optional<std::string>();
     if (*got == 0) return connection_error("recv", ECONNRESET);
-    // The rest of the head has one deadline, so that a client that sends it byte by byte cannot
-    // occupy a thread indefinitely.
+    // One deadline applies to the rest of the head, so that a client that sends the head byte by
+    // byte cannot occupy a thread indefinitely.
     if (head.empty()) deadline = steady_clock::now() + head_timeout;
     head.append(buffer.data(), *got);
   }

@@ -19,10 +19,10 @@ class Connection {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Waits are cancelled when `stop_fd` becomes readable; -1: never.
+  // Waits are cancelled when `stop_fd` becomes readable; -1 means never.
   Connection(UniqueFd socket, int stop_fd) : socket_(std::move(socket)), stop_fd_(stop_fd) {}
 
-  // The socket, for peer credentials; -1 after `close`.
+  // Returns the socket, for peer credentials; -1 after `close`.
   int socket_fd() const { return socket_.get(); }
   // Shuts the socket down before closing it, because forked processes may have copies.
   void close();
@@ -31,13 +31,13 @@ class Connection {
   // nothing arrived before the deadline. kDeviceFault: the connection failed, or the wait was
   // cancelled.
   Result<size_t> read_some(std::span<char> into, Time deadline);
-  // Writes all bytes. kTimeout: the peer accepted no more bytes for `timeout`. kDeviceFault: as for
-  // read_some.
+  // Writes all bytes. kTimeout: the peer accepted no more bytes for `timeout`. kDeviceFault: the
+  // connection failed, or the wait was cancelled.
   Status write_all(std::string_view bytes, std::chrono::milliseconds timeout);
 
-  // Reads up to and including an empty line; later reads continue after it. Empty if the peer sent
-  // nothing before it closed the connection or before `first_byte_deadline`. kTimeout: the head was
-  // not complete `head_timeout` after its first byte. kFormat: the head is longer than
+  // Reads up to and including an empty line; later reads continue after it. Returns nullopt if the
+  // peer sent nothing before it closed the connection or before `first_byte_deadline`. kTimeout:
+  // the head was not complete `head_timeout` after its first byte. kFormat: the head is longer than
   // kMaxHeadBytes.
   Result<std::optional<std::string>> read_head(Time first_byte_deadline,
                                                std::chrono::milliseconds head_timeout);
@@ -53,7 +53,7 @@ class Connection {
 
   UniqueFd socket_;
   int stop_fd_;
-  std::string buffered_{};  // received but not yet returned
+  std::string buffered_{};  // bytes that were received but not yet returned
 };
 
 // The body of a request. Its length is known from the head.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses line by line. The first error determines the response.
+// Parses a head line by line. The first error determines the response.
 #include "http/request.h"
 
 #include <algorithm>
@@ -102,7 +102,8 @@ class Parser {
     return true;
   }
 
-  // Ignores schemes other than Bearer, because the token may be in the path instead.
+  // Takes the token of an Authorization field. Ignores schemes other than Bearer, because the token
+  // may be in the path instead.
   bool take_authorization(std::string_view value) {
     constexpr std::string_view kScheme = "bearer ";
     if (has_authorization_) return fail(400, "only one Authorization is allowed");

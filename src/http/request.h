@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Parses the head of an HTTP/1.1 request: the request line and header fields up to the empty line.
-// Strict: rejects malformed heads, and features that the servers do not need, such as chunked
-// bodies. Parsing does not decode paths and queries. Pure functions.
+// The parser is strict: it rejects malformed heads, and features that the servers do not need, such
+// as chunked bodies. It does not decode paths and queries. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace ashlar::http {
 
 // The maximum size of a head. A longer head is rejected while it is being received.
 inline constexpr size_t kMaxHeadBytes = size_t{16} << 10;
-inline constexpr size_t kMaxLineBytes = size_t{8} << 10;  // of the request line or a field
+inline constexpr size_t kMaxLineBytes = size_t{8} << 10;  // for the request line and each field
 inline constexpr size_t kMaxFields = 64;
 
 enum class Method { kGet, kPost };
@@ -41,15 +41,16 @@ struct ParsedHead {
 // Parses a complete head, which ends with an empty line.
 ParsedHead parse_head(std::string_view bytes);
 
-// Returns the size of the head at the start of `bytes`, including its empty line; empty if the head
-// is incomplete.
+// Returns the size of the head at the start of `bytes`, including its empty line; nullopt if the
+// head is incomplete.
 std::optional<size_t> end_of_head(std::string_view bytes);
 
-// Decodes "a%20b" to "a b". Empty if a percent sign is not followed by two hexadecimal digits.
+// Decodes "a%20b" to "a b". Returns nullopt if a percent sign is not followed by two hexadecimal
+// digits.
 std::optional<std::string> percent_decoded(std::string_view text);
 
-// Returns the value of an argument in a query such as "a=1&b=2", not decoded. Empty if the argument
-// is absent or repeated.
+// Returns the value of an argument in a query such as "a=1&b=2", without decoding it; nullopt if
+// the argument is absent or repeated.
 std::optional<std::string_view> query_argument(std::string_view query, std::string_view name);
 
 }  // namespace ashlar::http

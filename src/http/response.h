@@ -37,8 +37,9 @@ struct ResponseHead {
   bool keeps_alive = true;
 };
 
-// Parses a status line and header fields. `bytes` end with the empty line. Strict, because the peer
-// may be any program. Empty if `bytes` are not an HTTP/1.1 head with exactly one Content-Length.
+// Parses a status line and header fields, strictly, because the peer may be any program. `bytes`
+// end with the empty line. Returns nullopt if `bytes` are not an HTTP/1.1 head with exactly one
+// Content-Length.
 std::optional<ResponseHead> parse_response_head(std::string_view bytes);
 
 }  // namespace ashlar::http

@@ -76,8 +76,8 @@ Server::~Server() {
   const uint64_t one = 1;
   (void)!::write(stop_.get(), &one, sizeof(one));
   if (threads_->listening.joinable()) threads_->listening.join();
-  ::shutdown(listening_.get(), SHUT_RDWR);  // also ends copies of the socket in forked children
-  // No new connections arrive from here on; join the existing ones.
+  ::shutdown(listening_.get(), SHUT_RDWR);  // also shuts down its copies in forked children
+  // No new connections arrive from here on, so the existing connections can be joined.
   std::list<ClientConnection> connections;
   {
     MutexLock lock(threads_->mutex);
@@ -108,7 +108,8 @@ void Server::after_fork_in_parent() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_ana
 }
 
 // Replaces each socket by a copy of stop_ instead of closing it: otherwise the child could open a
-// file with the same number, which the owner of the socket's descriptor would close later.
+// file that gets the socket's descriptor number, and the descriptor's owner would later close that
+// file.
 void Server::after_fork_in_child() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   ::dup3(stop_.get(), listening_.get(), O_CLOEXEC);
   for (const ClientConnection& each : threads_->connections) {
@@ -130,16 +131,16 @@ void Server::listen() {
     if (polled[1].revents != 0) return;
     UniqueFd socket(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) {
-      // Probably out of descriptors or memory: tries again after 100 ms, when a connection may have
-      // ended.
+      // The process is probably out of descriptors or memory. Tries again after 100 ms, when a
+      // connection may have ended.
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) ::poll(&polled[1], 1, 100);
       continue;
     }
     try {
       accept_connection(std::move(socket));
     } catch (...) {
-      // Host memory has run out. Drops the connection; the client may retry. The user's process
-      // must not fail.
+      // Host memory has run out. The connection is dropped, because the user's process must not
+      // fail; the client may retry.
     }
   }
 }
@@ -169,7 +170,7 @@ void Server::reject(const UniqueFd& socket, const Response& response) {
   (void)!::send(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-// Prefers new clients, which may have the token, over connected clients that have not presented it.
+// Prefers new clients, which may have the token, to connected clients that have not presented it.
 bool Server::make_room() {
   const size_t max = options_.limits.max_connections;
   MutexLock lock(threads_->mutex);
@@ -179,7 +180,7 @@ bool Server::make_room() {
       std::find_if(all.begin(), all.end(), [](const ClientConnection& each) {
         return !each.is_authenticated && !each.is_evicted && !each.is_finished;
       });
-  // Evicted connections take some time to end. Allows as many of them as max_connections.
+  // Evicted connections take some time to end. Up to max_connections of them may exist in addition.
   if (unauthenticated == all.end() || all.size() >= 2 * max) return false;
   unauthenticated->is_evicted = true;
   ::shutdown(unauthenticated->connection.socket_fd(), SHUT_RDWR);
@@ -206,14 +207,15 @@ void Server::serve_connection(ClientConnection& client) noexcept {
   try {
     serve_requests(client);
   } catch (...) {
-    // Host memory has run out, or the handler threw: closes the connection.
+    // Host memory has run out, or the handler threw. The connection is closed.
   }
   MutexLock lock(threads_->mutex);
   client.connection.close();
   client.is_finished = true;
 }
 
-// Only authenticated clients may send further requests, each within the idle timeout.
+// Serves the requests of a client. Only authenticated clients may send further requests, each
+// within the idle timeout.
 void Server::serve_requests(ClientConnection& client) {
   bool has_more = serve_next(client, options_.limits.timeout);
   while (has_more) has_more = serve_next(client, options_.limits.idle_timeout);
@@ -285,7 +287,7 @@ Response Server::dispatch(const RequestHead& head, ClientConnection& client, boo
       request, std::make_unique<RequestBody>(connection, expected, options_.limits.timeout));
 }
 
-// A request by another user does not consume the token.
+// Exchanges a one-time token for the URL. A request by another user does not consume the token.
 Response Server::redeem_token(std::string_view token, const Connection& connection) {
   constexpr std::string_view kAdvice = "open the address that ashlar printed";
   if (!is_loopback_peer_own_user(connection.socket_fd())) {
@@ -312,8 +314,8 @@ std::optional<std::string_view> Server::authorized_path(const RequestHead& head)
   return path.substr(slash + 1);
 }
 
-// Prevents DNS rebinding: a browser sends the name of the page's own host, even if that name
-// resolves to 127.0.0.1.
+// Prevents DNS rebinding: in the Host field, a browser sends the name of the page's own host, even
+// if that name resolves to 127.0.0.1.
 bool Server::is_expected_host(std::string_view host) const {
   if (is_local()) return host == "localhost";
   return host == text("127.0.0.1:", port_) || host == text("localhost:", port_);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small HTTP/1.1 server for this machine only. Listens on 127.0.0.1 and serves clients that
-// present its token, or on a Unix socket and serves processes of the same user or of root. All
-// reads and writes have timeouts. The handler decides what to serve; no path maps to the file
-// system. One thread per connection. Thread safe.
+// A small HTTP/1.1 server for this machine only. It listens on 127.0.0.1 and serves clients that
+// present its token, or it listens on a Unix socket and serves processes of the same user or of
+// root. All reads and writes have timeouts. The handler decides what to serve; no path maps to the
+// file system. Each connection has a thread. Thread safe.
 #pragma once
 
 #include <sys/types.h>
@@ -36,7 +36,7 @@ struct Request {
   std::string_view query{};  // not decoded
 };
 
-// The connections' threads may call all functions concurrently.
+// Handles requests. The threads of connections may call all functions concurrently.
 class Handler {
  public:
   virtual ~Handler() = default;
@@ -45,16 +45,16 @@ class Handler {
   virtual Response handle(const Request& request) = 0;
   // Returns the size of the largest body accepted for the request; 0 if POST is not allowed.
   virtual uint64_t max_body_bytes(const Request& request) const = 0;
-  // Handles a POST request. Need not read the whole body.
+  // Handles a POST request. The function need not read the whole body.
   virtual Response handle(const Request& request, std::unique_ptr<ByteSource> body) = 0;
 };
 
 struct ServerLimits {
   // When this many clients are connected, a new connection is rejected unless an unauthenticated
-  // one can be closed for it.
+  // connection can be closed instead.
   size_t max_connections = 32;
-  // Applies to the first byte of the first request, to the rest of each head, to each read of a
-  // body, and to each write.
+  // The timeout for the first byte of the first request, for the rest of each head, for each read
+  // of a body, and for each write.
   std::chrono::milliseconds timeout{10'000};
   std::chrono::milliseconds idle_timeout{60'000};  // between requests from an authenticated client
 };
@@ -74,7 +74,7 @@ class Server {
   // failed.
   static Result<std::unique_ptr<Server>> start(Handler& handler, ServerOptions options);
   // Closes all connections and waits for handlers in progress. In a forked child, which has none of
-  // the threads, leaves the parent's state untouched.
+  // the threads, the destructor leaves the parent's state untouched.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -87,7 +87,7 @@ class Server {
   // kDeviceFault: random bytes are not available.
   Result<std::string> one_time_url();
 
-  // Optional. To be called from pthread_atfork(3) handlers. `after_fork_in_child` closes the
+  // These functions may be called from pthread_atfork(3) handlers. `after_fork_in_child` closes the
   // child's copies of all sockets: otherwise a child that outlives its parent would keep the port
   // open and clients waiting.
   void before_fork();
@@ -108,20 +108,20 @@ class Server {
   static Result<Sockets> open_sockets(const ServerOptions& options);
   bool is_local() const { return !options_.local_name.empty(); }
 
-  // A connected client and its thread. Has a stable address while the thread runs.
+  // A connected client and its thread. The object has a stable address while the thread runs.
   struct ClientConnection {
     ClientConnection(UniqueFd socket, int stop_fd) : connection(std::move(socket), stop_fd) {}
 
     Connection connection;  // used by `thread`; the listening thread may shut its socket down
     std::thread thread{};
     // Guarded by Threads::mutex.
-    bool is_authenticated = false;  // the client presented the token, or needs none
-    bool is_evicted = false;        // shut down to make room; finishes soon
+    bool is_authenticated = false;  // the client presented the token, or needs no token
+    bool is_evicted = false;        // the connection was shut down to make room; it finishes soon
     bool is_finished = false;
   };
 
-  // All threads. A separate object, because a forked child must leak it: the child cannot join
-  // threads that it does not have.
+  // All threads. They are in a separate object, because a forked child must leak it: the child
+  // cannot join threads that it does not have.
   struct Threads {
     std::thread listening{};
     Mutex mutex{};
@@ -136,7 +136,8 @@ class Server {
   void accept_connection(UniqueFd socket);
   void reject(const UniqueFd& socket, const Response& response);
   void join_finished();
-  // Evicts an unauthenticated client if necessary. Returns false if no connection can be added.
+  // Evicts an unauthenticated client if the connection limit is reached. Returns false if no
+  // connection can be added.
   bool make_room();
 
   // --- run on a connection's thread
@@ -150,7 +151,7 @@ class Server {
   Response redeem_token(std::string_view token, const Connection& connection);
   Response dispatch(const RequestHead& head, ClientConnection& client, bool& keeps_alive);
   bool is_expected_host(std::string_view host) const;
-  // Returns the path without the token if the request is authorized; otherwise empty.
+  // Returns the path without the token if the request is authorized, otherwise nullopt.
   std::optional<std::string_view> authorized_path(const RequestHead& head) const;
 
   Handler& handler_;

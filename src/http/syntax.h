@@ -18,7 +18,7 @@ inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c 
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 inline char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// tchar and token of RFC 9110.
+// These functions implement tchar and token of RFC 9110.
 inline bool is_token_char(char c) {
   return is_letter(c) || is_digit(c) ||
          std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
@@ -27,7 +27,8 @@ inline bool is_token(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char);
 }
 
-// Whether a field value may contain the character: tabs and everything except control characters.
+// Returns whether a field value may contain the character: any character except control characters
+// other than the tab.
 inline bool is_value_char(char c) {
   return c == '\t' || (static_cast<uint8_t>(c) >= ' ' && c != '\x7f');
 }
@@ -44,7 +45,8 @@ inline std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-// Whether a comma-separated list such as "keep-alive, Upgrade" contains the word. Ignores case.
+// Returns whether a comma-separated list such as "keep-alive, Upgrade" contains the word. Ignores
+// case.
 inline bool list_contains(std::string_view list, std::string_view word) {
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());
@@ -54,7 +56,7 @@ inline bool list_contains(std::string_view list, std::string_view word) {
   return false;
 }
 
-// Parses digits only: no sign, no spaces, no overflow.
+// Parses a number that consists only of digits. Returns nullopt for other text and on overflow.
 inline std::optional<uint64_t> parse_unsigned(std::string_view text) {
   uint64_t value = 0;
   const char* end = text.data() + text.size();
