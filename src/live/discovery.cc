@@ -20,9 +20,9 @@
 namespace ashlar::live {
 namespace {
 
-// Whether the peer belongs to our user, or to any user if we are root, and exists. Other users may
-// listen under a name with kSocketPrefix, and a forked child may still have the socket of a process
-// that has exited.
+// Returns whether the peer exists and belongs to the user of this process (or to any user if that
+// is root). Other users may listen under a name with kSocketPrefix, and a forked child may still
+// have the socket of a process that has exited.
 bool is_trustworthy(const PeerCredentials& peer) {
   const uid_t own = ::geteuid();
   if (peer.uid != own && own != 0) return false;
@@ -35,9 +35,9 @@ Result<std::vector<std::string>> list_socket_names() {
   return socket_names_in(*lines);
 }
 
-// Connects to the process that listens under `name`. Empty if no process does, if an untrustworthy
-// process does, or if the backlog of the socket is full. Does not wait, because an untrustworthy
-// process could keep its backlog full.
+// Connects to the process that listens under `name`. Returns nullopt if no process or an
+// untrustworthy process listens, or if the backlog of the socket is full. Does not wait, because an
+// untrustworthy process could keep its backlog full.
 std::optional<MonitoredProcess> try_connect(const std::string& name) {
   Result<UniqueFd> socket =
       connect_abstract(name, std::chrono::milliseconds(0), LocalSocketType::kStream);
@@ -55,8 +55,8 @@ Result<std::string> generate_socket_name() {
   return text(kSocketPrefix, ::getpid(), ".", *random);
 }
 
-// A line is "0000000000000000: 00000002 00000000 00010000 0001 01 12345 @ashlar-live.77.0123". Only
-// listening (flag 10000) stream sockets (type 1) are servers.
+// An example of a line is "0000000000000000: 00000002 00000000 00010000 0001 01 12345
+// @ashlar-live.77.0123". Only listening (flag 10000) stream sockets (type 1) are servers.
 std::vector<std::string> socket_names_in(std::string_view lines) {
   constexpr std::string_view kListeningStream = " 00010000 0001 ";
   std::vector<std::string> names;
@@ -88,8 +88,8 @@ Result<MonitoredProcess> connect_to_monitored_process(pid_t pid) {
   if (pid <= 0) return Status::invalid_argument(text(pid, " is not a process id"));
   Result<std::vector<std::string>> names = list_socket_names();
   if (!names.ok()) return names.status();
-  // Tries the names with this pid first, then the others: a process in a container has another pid
-  // inside the container.
+  // Tries the names with this pid first, then the other names: a process in a container has another
+  // pid inside the container.
   const std::string name_prefix = text(kSocketPrefix, pid, ".");
   std::stable_partition(names->begin(), names->end(),
                         [&](const std::string& name) { return name.starts_with(name_prefix); });

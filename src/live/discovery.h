@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Finds processes with live monitoring. They listen on Unix sockets with abstract names, which
-// /proc/net/unix lists. The kernel identifies the process behind a socket; the pid in its name is
-// only a hint. A killed process leaves nothing behind. Thread safe.
+// /proc/net/unix lists. The kernel identifies the process behind a socket; the pid in the socket's
+// name is only a hint. A killed process leaves nothing behind. Thread safe.
 #pragma once
 
 #include <sys/types.h>
@@ -26,10 +26,10 @@ Result<std::string> generate_socket_name();
 // kSocketPrefix. Ignores malformed lines.
 std::vector<std::string> socket_names_in(std::string_view lines);
 
-// A monitored process, and a connection to it. The process belongs to our user, or to any user if
-// we are root.
+// A monitored process, and a connection to it. The process belongs to the user of this process, or
+// to any user if that is root.
 struct MonitoredProcess {
-  pid_t pid = 0;  // in our PID namespace
+  pid_t pid = 0;  // in the PID namespace of this process
   UniqueFd socket{};
 };
 
@@ -37,9 +37,9 @@ struct MonitoredProcess {
 // kDeviceFault: /proc/net/unix cannot be read.
 Result<std::vector<MonitoredProcess>> find_monitored_processes();
 
-// Connects to one process, without waiting for it. kInvalidArgument: there is no such process, it
-// belongs to another user, or it is not monitored; the message says what to do. kDeviceFault: as
-// for find_monitored_processes.
+// Connects to one process, without waiting for it. kInvalidArgument: the process does not exist,
+// belongs to another user, or is not monitored; the message says what to do. kDeviceFault:
+// /proc/net/unix cannot be read.
 Result<MonitoredProcess> connect_to_monitored_process(pid_t pid);
 
 }  // namespace ashlar::live

@@ -14,7 +14,7 @@ namespace ashlar::live {
 inline constexpr std::string_view kOpenMetricsType =
     "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-// Returns the complete text, including the final "# EOF".
+// These functions return the complete text. The OpenMetrics text includes the final "# EOF".
 std::string format_openmetrics(const ProcessStatus& process);
 
 std::string format_stats_json(const ProcessStatus& process);

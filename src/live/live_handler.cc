@@ -64,8 +64,8 @@ Response LiveHandler::handle_snapshot(std::string_view query) {
     return error_response(400, "since_us is not a time in microseconds");
   }
   request.since_us = static_cast<int64_t>(*since_us);
-  // The response owns the permit until it has almost been sent, so that slow clients cannot
-  // accumulate snapshots. An exception releases the permit too.
+  // The response owns the permit until all but its last bytes have been sent, so that slow clients
+  // cannot accumulate snapshots. An exception releases the permit too.
   const auto permit = std::make_shared<const SnapshotPermit>(*this);
   if (!permit->is_granted()) return error_response(503, "another snapshot is in progress; retry");
   Response response = take_snapshot(request);

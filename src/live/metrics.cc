@@ -20,7 +20,7 @@ template <typename Source>
 struct Metric {
   std::string_view name;  // without the "_total" suffix of counters
   Kind kind = Kind::kGauge;
-  std::string_view unit;  // the last part of the name; empty if none
+  std::string_view unit;  // the last part of the name; empty if the metric has no unit
   std::string_view help;
   int64_t (*value)(const Source& source);
 };
@@ -148,7 +148,8 @@ constexpr std::array kHostMetrics = {
                [](const HostAllocatorStatus& h) { return h.stats.ooms; }},
 };
 
-// Formats any bytes as a quoted label value. Escapes special characters and replaces invalid UTF-8.
+// Formats arbitrary bytes as a quoted label value. Escapes special characters and replaces invalid
+// UTF-8.
 std::string quote_label(std::string_view plain) {
   std::string value = "\"";
   while (!plain.empty()) {

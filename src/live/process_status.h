@@ -42,7 +42,7 @@ struct ProcessStatus {
   std::string program{};
   std::string version{};         // the version of Ashlar
   double monitored_seconds = 0;  // the time since monitoring started
-  std::string problem{};         // what could not be provided as requested; empty if nothing
+  std::string problem{};         // what could not be set up as requested; empty if nothing failed
   std::vector<AllocatorStatus> allocators{};
   std::vector<HostAllocatorStatus> host_allocators{};
 };
@@ -53,14 +53,14 @@ class StatusSource {
  public:
   virtual ~StatusSource() = default;
   virtual ProcessStatus status() = 0;
-  // The numbers of all device allocators, in ascending order.
+  // Returns the numbers of all device allocators, in ascending order.
   virtual std::vector<uint64_t> allocator_numbers() = 0;
   struct SnapshotRequest {
     uint64_t allocator = 0;
     bool include_traces = true;
     int64_t since_us = 0;  // entries before this time, in µs since 1970, are left out
   };
-  // kInvalidArgument: no such allocator.
+  // Takes a snapshot of an allocator. kInvalidArgument: there is no such allocator.
   virtual Result<Snapshot> snapshot(const SnapshotRequest& request) = 0;
 };
 
