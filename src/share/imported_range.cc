@@ -19,7 +19,8 @@ Result<std::unique_ptr<ImportedGranules>> ImportedGranules::reserve(Device& devi
       new ImportedGranules(device, shape.granule_bytes, {*base, bytes}));
 }
 
-// The mapping keeps the memory alive, so the extent is released immediately.
+// Imports and maps a granule. The mapping keeps the memory alive, so the extent is released
+// immediately.
 Status ImportedGranules::add(int fd) {
   const DeviceAddress at = range_.begin + mapped_count_ * granule_bytes_;
   ASHLAR_CHECK(at < range_.end());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Another process's memory in this process's address space: granules that are imported one by one,
-// or an opened plain allocation. Uses neither sockets nor leases. Thread safe only where stated.
+// or an opened plain allocation. This code uses neither sockets nor leases. Thread safe only where
+// stated.
 #pragma once
 
 #include <memory>
@@ -17,7 +18,7 @@ class ImportedRange {
   virtual ~ImportedRange() = default;
 
   virtual AddressRange range() const = 0;
-  // Grants another device of this process access. Idempotent. Thread safe.
+  // Grants another device of this process access to the range. Idempotent. Thread safe.
   virtual Status grant_access(DeviceIndex accessor) = 0;
   // Undoes the import. After a failure, another call continues with the step that failed. The
   // destructor does not close the range: without `close`, the memory leaks. REQUIRES: no work uses
@@ -37,7 +38,7 @@ class ImportedGranules final : public ImportedRange {
   // Imports and maps the next granule. Does not take ownership of `fd`. After a failure, only
   // `close` may be called. REQUIRES: fewer than Shape::granule_count granules have been added.
   Status add(int fd);
-  size_t granule_count() const { return mapped_count_; }  // the granules added so far
+  size_t granule_count() const { return mapped_count_; }  // number of granules added so far
 
   AddressRange range() const override { return range_; }
   Status grant_access(DeviceIndex accessor) override;

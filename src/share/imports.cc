@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens imports, and releases closed ones once their streams are done.
+// Opens imports, and releases closed imports once the work on their streams is done.
 #include "share/imports.h"
 
 #include <algorithm>
@@ -93,7 +93,7 @@ Result<std::shared_ptr<ImportedRange>> Imports::import_granules(const ShareHandl
   if (!reserved.ok()) return reserved.status();
   ImportedGranules& granules = **reserved;
   std::shared_ptr<ImportedRange> range = close_on_release(*std::move(reserved));
-  // Requests descriptors in batches, so that few are open at a time.
+  // Requests descriptors in batches, so that only a few descriptors are open at a time.
   std::vector<UniqueFd> fds = std::move(first);
   for (;;) {
     if (fds.size() > handle.granule_count - granules.granule_count()) {
@@ -185,7 +185,8 @@ Result<bool> Imports::is_done(PendingClose& closing) {
   return closing.uses.empty() && closing.destroyed_stream_devices.empty();
 }
 
-// Streams are independent: a stream that fails is retried later and does not delay other streams.
+// Streams are independent of each other: a stream for which a call fails is retried later and does
+// not delay other streams.
 Status Imports::record_events(PendingClose& closing) {
   std::vector<DeviceStream> left;
   Status first;
@@ -204,7 +205,7 @@ Status Imports::record_events(PendingClose& closing) {
   return first;
 }
 
-// Returns a new event recorded in the stream. Empty if the stream is capturing, because the event
+// Returns a new event recorded in the stream; nullopt if the stream is capturing, because the event
 // would become part of the graph. kInvalidArgument: the stream has been destroyed.
 Result<std::optional<EventId>> Imports::record_event(const DeviceStream& use) {
   const Result<CaptureState> state = capture_state(use);

@@ -28,7 +28,7 @@ namespace ashlar {
 // the block must not be accessed.
 struct Import {
   std::optional<Lease> lease;  // empty for a bare handle; destroyed after `range`
-  // Shared by the imports of blocks in one plain allocation, which is opened once.
+  // Shared by all imports of blocks in the same plain allocation, which is opened only once.
   std::shared_ptr<ImportedRange> range;
   AddressRange block;
 };
@@ -38,22 +38,24 @@ class Imports {
   // The timeout for connecting to an exporter, and for each message.
   static constexpr std::chrono::milliseconds kTimeout{5000};
 
-  // `device` outlives the object.
+  // REQUIRES: `device` outlives this object.
   explicit Imports(Device& device, std::chrono::milliseconds timeout = kTimeout);
   // Waits for the streams that use closed imports. REQUIRES: all imports have been closed.
   ~Imports();
 
   // Opens a block. Shares the import with other callers that open the same handle, and with pending
-  // closes. kFormat: not a handle. kInvalidArgument: the block belongs to another device or user,
-  // or is not inside its allocation. kDeviceFault: the exporter has exited or refuses. Calls
-  // `collect` first and returns its error, if any. A failed call undoes its import.
+  // closes. Calls `collect` first and returns its error, if any. A failed call undoes its import.
+  // kFormat: `handle` is not a valid handle. kInvalidArgument: the block belongs to another device
+  // or user, or is not inside its allocation. kDeviceFault: the exporter has exited or refuses the
+  // request.
   Result<std::shared_ptr<Import>> open(std::string_view handle);
-  // Releases the import once the work queued so far on the streams has finished. Never waits.
+  // Closes an import: releases it once the work queued so far on the streams in `uses` has
+  // finished. Never waits.
   void close(std::shared_ptr<Import> import, std::vector<DeviceStream> uses);
   // Releases closed imports whose streams have finished. Returns the first error since an error was
   // last returned, whether it occurred in this call or was deferred.
   Status collect();
-  // Like collect, but first waits for the devices of destroyed streams: only a wait for the whole
+  // Like `collect`, but first waits for the devices of destroyed streams: only a wait for the whole
   // device covers work that a destroyed stream still has.
   Status trim();
 
@@ -82,8 +84,8 @@ class Imports {
   Result<std::shared_ptr<ImportedRange>> import_granules(const ShareHandle& handle, Lease& lease,
                                                          std::vector<UniqueFd> first);
   Status grant_access_to_all(ImportedRange& range);
-  // Wraps a range such that dropping the last reference closes it, or adds it to `unclosed_` if
-  // that fails.
+  // Wraps a range such that dropping the last reference closes the range, or adds it to `unclosed_`
+  // if it cannot be closed.
   std::shared_ptr<ImportedRange> close_on_release(std::unique_ptr<ImportedRange> range);
   void close_range(std::unique_ptr<ImportedRange> range);
   void retry_unclosed();
@@ -104,7 +106,7 @@ class Imports {
   Mutex mutex_;
   std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<PendingClose> pending_closes_ ASHLAR_GUARDED_BY(mutex_);
-  // Ranges that could not be closed. The next collect retries.
+  // Ranges that could not be closed. The next `collect` tries again to close them.
   std::vector<std::unique_ptr<ImportedRange>> unclosed_ ASHLAR_GUARDED_BY(mutex_);
   Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);
 };

@@ -16,13 +16,14 @@ namespace ashlar {
 
 class Lease {
  public:
-  // Connects to the exporter. kDeviceFault: it has exited or does not accept the connection in
-  // time. kInvalidArgument: it belongs to another user.
+  // Connects to the exporter. kDeviceFault: the exporter has exited or does not accept the
+  // connection in time. kInvalidArgument: the exporter belongs to another user.
   static Result<Lease> connect(const ShareHandle& handle, std::chrono::milliseconds timeout);
 
   // Requests the block; the first request acquires the lease. For granules, returns descriptors
   // from `first_granule` on: at least one, but not necessarily all. For a plain allocation, returns
-  // none. kDeviceFault: the exporter ended the share, refused, or did not respond in time.
+  // no descriptors. kDeviceFault: the exporter ended the share, refused the request, or did not
+  // respond in time.
   Result<std::vector<UniqueFd>> request(uint64_t first_granule);
 
   bool is_exporter_alive() const;

@@ -16,8 +16,8 @@
 namespace ashlar {
 
 inline constexpr uint32_t kShareProtocolVersion = 1;
-// The maximum number of file descriptors in one response. Well below the kernel's limit, and few
-// enough that neither process needs many at a time.
+// The maximum number of file descriptors in one response. It is well below the kernel's limit, and
+// small enough that neither process has many descriptors open at a time.
 inline constexpr size_t kMaxFdsPerResponse = 32;
 
 struct ShareRequest {
@@ -30,9 +30,9 @@ struct ShareRequest {
 static_assert(sizeof(ShareRequest) == 40);
 
 enum class ShareCode : uint32_t {
-  kGranted = 1,      // the lease is valid; descriptors are attached, if any
+  kGranted = 1,      // the lease is valid; the descriptors, if any, are attached
   kNoSuchShare = 2,  // the share ended or never existed
-  kTooMany = 3,      // connection limit reached
+  kTooMany = 3,      // the connection limit is reached
   kFailed = 4,       // the exporter's device failed; see `why`
   kNotUnderstood = 5,
 };

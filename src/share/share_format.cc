@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handles, except bare ones, have little-endian fields at fixed offsets. All other bytes must be
+// Handles, except bare handles, have little-endian fields at fixed offsets. All other bytes must be
 // zero.
 #include "share/share_format.h"
 
@@ -90,7 +90,7 @@ bool is_zero(std::string_view bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return byte == 0; });
 }
 
-// Checks the fields that the kind requires or excludes.
+// Checks the fields that the handle's kind requires or excludes.
 Status check_kind(std::string_view bytes, const ShareHandle& handle) {
   const auto transport = get<uint8_t>(bytes, kTransportAt);
   if (!is_zero(bytes.substr(kZeroAt))) return invalid_handle_error("reserved bytes are not zero");

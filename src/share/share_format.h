@@ -20,7 +20,7 @@ using DeviceUuid = std::array<uint8_t, 16>;
 // Identifies an exporter and its socket. Random, so that exporters do not collide.
 using ExporterToken = std::array<uint8_t, 16>;
 
-// The handle of a block in a range. Invariants, unless is_bare: offset + bytes <= range_bytes. With
+// The handle of a block in a range. Unless is_bare is set, offset + bytes <= range_bytes. With
 // kExtents, range_bytes == granule_bytes * granule_count, and the block overlaps the first and the
 // last granule.
 struct ShareHandle {

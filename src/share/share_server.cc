@@ -58,7 +58,7 @@ ShareServer::~ShareServer() {
 }
 
 Result<std::string> ShareServer::share(Block* block) {
-  engine_.pin(block);  // first, because a pinned block is not paused and keeps its memory
+  engine_.pin(block);  // the first step, because a pinned block is not paused and keeps its memory
   const BlockMemory memory = engine_.block_memory(block);
   Result<ShareHandle> handle = describe(*block, memory);
   Status ready = handle.status();
@@ -218,7 +218,7 @@ bool ShareServer::serve_once(int listening_fd, int stop_fd,
   return true;
 }
 
-// Accepts a connection. Closes connections from other users without a response.
+// Accepts a connection. Closes it without a response if the peer is another user.
 void ShareServer::accept_importer(int listening_fd, std::vector<ImporterConnection>& importers) {
   Result<UniqueFd> socket = accept_pending(listening_fd);
   if (!socket.ok()) {
@@ -263,7 +263,8 @@ bool ShareServer::respond(ImporterConnection& importer) {
   return sent.ok() && response.code == ShareCode::kGranted;
 }
 
-// The first granted request acquires the lease; later requests must be for the same block.
+// Decides on a request. The first granted request acquires the lease; later requests must be for
+// the same block.
 ShareServer::Decision ShareServer::decide(const ShareRequest& request,
                                           ImporterConnection& importer) {
   MutexLock lock(mutex_);

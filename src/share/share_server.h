@@ -27,11 +27,11 @@ namespace ashlar {
 class ShareServer {
  public:
   struct Limits {
-    std::chrono::milliseconds request_timeout{1000};  // from connection to first request
-    size_t max_connections = 1024;                    // each needs a file descriptor
+    std::chrono::milliseconds request_timeout{1000};  // time from connection to first request
+    size_t max_connections = 1024;                    // each connection needs a file descriptor
   };
 
-  // `engine` outlives the server.
+  // REQUIRES: `engine` outlives the server.
   explicit ShareServer(Engine& engine) : ShareServer(engine, Limits()) {}
   ShareServer(Engine& engine, const Limits& limits);
   // Ends all shares and leases, even if importers still have the memory open.
@@ -46,7 +46,7 @@ class ShareServer {
   // Undoes one call of share. REQUIRES: the block is shared.
   void end_share(Block* block);
 
-  // Whether handles with this token come from this server.
+  // Returns whether handles with this token come from this server.
   bool is_own(const ExporterToken& token) const;
 
  private:

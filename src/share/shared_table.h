@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table of values that are created by the first caller that requests a key, and shared with all
-// callers that request it while the value is alive. Creation runs without the lock: callers with
-// the same key wait for it, callers with other keys do not. Thread safe.
+// A table of shared values. The first caller that requests a key creates the value, which is shared
+// with all callers that request the key while the value is alive. Creation runs without the lock:
+// callers with the same key wait for the creation, callers with other keys do not. Thread safe.
 #pragma once
 
 #include <condition_variable>
@@ -23,8 +23,8 @@ class SharedTable {
   // A value is owned by the callers; the table has only a weak reference.
   using Shared = std::shared_ptr<Value>;
 
-  // Returns the live value of the key, or else creates it. If creation fails, the waiting callers
-  // try in turn to create the value, until one succeeds.
+  // Returns the live value of the key, or creates it if there is none. If creation fails, the
+  // waiting callers try in turn to create the value, until one of them succeeds.
   Result<Shared> find_or_create(const std::string& key,
                                 const std::function<Result<Shared>()>& create) {
     MutexLock lock(mutex_);
@@ -67,8 +67,8 @@ class SharedTable {
     std::weak_ptr<Value> value;
   };
 
-  // Sweeps only after the table has more than doubled since the last sweep, so that the cost per
-  // insertion is constant on average.
+  // Erases the slots of expired values, but only after the table has more than doubled since the
+  // last sweep, so that the cost per insertion is constant on average.
   void erase_expired() ASHLAR_REQUIRES(mutex_) {
     if (slots_.size() < sweep_threshold_) return;
     std::erase_if(slots_, [](const auto& entry) {
