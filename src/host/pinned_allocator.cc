@@ -13,7 +13,7 @@
 namespace ashlar {
 namespace {
 
-// Appends `value` unless it is present. Returns whether it was absent.
+// Appends `value` unless the vector already contains it. Returns whether it was appended.
 template <typename T>
 bool add_once(std::vector<T>& all, const T& value) {
   if (std::find(all.begin(), all.end(), value) != all.end()) return false;
@@ -48,8 +48,8 @@ PinnedAllocator::PinnedAllocator(Device& device, const AllocatorOptions& options
   poller_ = std::make_unique<Poller>(clock, [this] { return collect_finished(IfBusy::kReturn); });
 }
 
-// Allocated blocks have no events, so this waits for the devices of their streams. Retries failures
-// once, because no later call can retry or report them.
+// Allocated blocks have no events, so the destructor waits for the devices of their streams. It
+// retries a failed wait once, because no later call can retry or report the failure.
 PinnedAllocator::~PinnedAllocator() {
   poller_.reset();
   pending_.wait_for_all();
@@ -102,8 +102,8 @@ PinnedBlock* PinnedAllocator::take_cached(PinnedPool& pool, size_t bytes) {
   return block == nullptr ? nullptr : hand_out(block, bytes);
 }
 
-// If host memory runs out, first collects freed blocks whose work has finished. Releases the cache
-// only if none of them fits.
+// Obtains a new block. If host memory runs out, first collects freed blocks whose work has
+// finished, and releases the cache only if none of these blocks fits.
 Result<PinnedBlock*> PinnedAllocator::grow(PinnedPool& pool, size_t bytes) {
   Result<PinnedMemory> memory = obtain(bytes);
   if (!memory.ok() && memory.status().is_out_of_memory()) {

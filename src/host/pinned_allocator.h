@@ -52,9 +52,9 @@ class PinnedAllocator {
   Device& device() const { return device_; }
 
   // Returns a block of at least `bytes`, sized by PinnedSizes, with arbitrary contents. The stream
-  // only selects the pool. kInvalidArgument: 0 B. kOutOfMemory: the size is unreasonable, or the
-  // host has no memory left, even after the cache was released. Other errors may stem from an
-  // earlier free or from the poller; they are reported once, and a retry may succeed.
+  // only selects the pool. kInvalidArgument: `bytes` is 0. kOutOfMemory: the size is unreasonable,
+  // or the host has no memory left, even after the cache was released. Other errors may stem from
+  // an earlier free or from the poller; they are reported once, and a retry may succeed.
   Result<PinnedBlock*> allocate(size_t bytes, StreamId stream = kDefaultStream);
 
   // Returns the block to the allocator, which reuses or releases it once the work queued so far on
@@ -63,20 +63,21 @@ class PinnedAllocator {
   // block of this allocator; nothing has changed.
   Status free(PinnedBlock* block);
 
-  // Declares that work queued on `use` accesses the block. Returns false if the block is not this
-  // allocator's or, for a pointer, not allocated. If the stream is capturing, the use belongs to
-  // the capture's graph, and the block is not reused before release_capture, even if freed.
-  // kInvalidArgument: the block has been freed, or there is no such stream.
+  // Declares that work queued on `use` accesses the block. Returns false if the block does not
+  // belong to this allocator or, for a pointer, if no allocated block contains it. If the stream is
+  // capturing, the use belongs to the capture's graph, and the block is not reused before
+  // release_capture, even if freed. kInvalidArgument: the block has been freed, or there is no such
+  // stream.
   Result<bool> record_stream(PinnedBlock* block, const DeviceStream& use);
-  // `memory` may point anywhere into a block.
+  // Like the function above, for the block that contains `memory`.
   Result<bool> record_stream(const void* memory, const DeviceStream& use);
   // Declares that the capture's graph will not be launched again: it has been destroyed or never
   // instantiated. Launches already queued may still run on `launched_on`. Captures that used no
   // block of this allocator are ignored. Blocks of captures that are never released are kept even
-  // after they are freed; HostStats::graph_blocks counts the freed ones.
+  // after they are freed; HostStats::graph_blocks counts the freed blocks among them.
   void release_capture(CaptureId capture, std::span<const DeviceStream> launched_on = {});
 
-  // Pools separate cached memory; see PinnedPools. The filter is called with the lock held.
+  // Each pool has its own cached memory; see PinnedPools. The filter is called with the lock held.
   Status begin_routing(PoolId pool, RouteFilter filter);
   Status end_routing(PoolId pool);
   Status release_pool(PoolId pool);
@@ -84,7 +85,8 @@ class PinnedAllocator {
 
   // Releases all free blocks to the host, except parts of the reserve segment and blocks of
   // retained pools. Does not wait for device work unless a block is stranded, usually because a
-  // stream that used it was destroyed before the free: only a wait for the device covers that work.
+  // stream that used the block was destroyed before the free: only a wait for the device covers
+  // that work.
   Status trim();
 
   HostStats stats() const;
@@ -115,13 +117,14 @@ class PinnedAllocator {
   bool finish_free(PinnedBlock* block) ASHLAR_REQUIRES(mutex_);
   void make_free(PinnedBlock* block) ASHLAR_REQUIRES(mutex_);
   void add_pending(const std::vector<PinnedBlock*>& pending) ASHLAR_EXCLUDES(mutex_);
-  // Whether this thread must poll, because there are pending blocks but no poller.
+  // Returns whether this thread must poll, because there are pending blocks but no poller.
   bool must_poll_pending() const ASHLAR_REQUIRES(mutex_) {
     return poller_ == nullptr && stats_.pending_blocks.current > 0;
   }
-  // Frees blocks whose work has finished. Returns whether another call may find more.
+  // Frees blocks whose work has finished. Returns whether another call may find more such blocks.
   bool collect_finished(IfBusy if_busy) ASHLAR_EXCLUDES(mutex_);
-  // Frees the stranded blocks (PinnedPending), after a wait for their devices.
+  // Frees the stranded blocks (see PinnedPending::wait_for_stranded), after waiting for their
+  // devices.
   void collect_stranded() ASHLAR_EXCLUDES(mutex_);
   bool begin_collecting(IfBusy if_busy) ASHLAR_EXCLUDES(mutex_);
   void end_collecting(const std::vector<PinnedBlock*>& finished, const Status& failure)
@@ -148,10 +151,10 @@ class PinnedAllocator {
   std::vector<PinnedBlock*> to_release_ ASHLAR_GUARDED_BY(mutex_);  // to be released to the host
   // The blocks that each capture used.
   std::map<CaptureId, std::vector<PinnedBlock*>> captured_ ASHLAR_GUARDED_BY(mutex_);
-  HostStats stats_ ASHLAR_GUARDED_BY(mutex_);  // without HostStats::size_classes
+  HostStats stats_ ASHLAR_GUARDED_BY(mutex_);  // HostStats::size_classes is empty
   // Blocks created since the last reset of totals, by size class.
   std::vector<int64_t> class_counts_ ASHLAR_GUARDED_BY(mutex_);
-  Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);  // for the next allocate or trim
+  Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);  // returned by the next allocate or trim
 
   // Declared last, so that the poller's thread ends before anything that it uses is destroyed.
   std::unique_ptr<Poller> poller_;  // null: allocate and free poll pending blocks

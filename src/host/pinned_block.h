@@ -16,7 +16,7 @@ namespace ashlar {
 class PinnedAllocator;
 struct PinnedPool;
 
-// How memory was obtained, which determines how it is released.
+// Tells how memory was obtained, which determines how it is released.
 enum class PinnedOrigin {
   kAllocated,   // Device::allocate_host
   kRegistered,  // allocated on the host heap, pages touched, then Device::register_host
@@ -43,10 +43,10 @@ struct PinnedBlock {
   PinnedState state = PinnedState::kNone;
   const PinnedAllocator* owner = nullptr;
   PinnedMemory memory;
-  PinnedPool* pool = nullptr;       // its cache receives the freed block; null without memory
-  size_t requested_bytes = 0;       // as passed to allocate; 0 unless active
+  PinnedPool* pool = nullptr;       // the pool that caches the freed block; null: no memory
+  size_t requested_bytes = 0;       // size passed to allocate; 0 unless the block is active
   std::vector<DeviceStream> uses;   // streams whose queued work needs the block
-  std::vector<CaptureId> captures;  // captures that used it and whose graphs may still run
+  std::vector<CaptureId> captures;  // captures that used the block and whose graphs may still run
   uint32_t event_count = 0;         // events that must complete before the block is free
 
   size_t bytes() const { return memory.bytes; }

@@ -11,8 +11,8 @@ void PinnedCache::insert(PinnedBlock* block) {
   classes_[sizes_.class_of(block->bytes())].push_back(block);
 }
 
-// The sizes that fit belong to at most five classes. The first class with a fitting block has the
-// best fit.
+// Searches the classes in ascending order. The sizes that fit belong to at most five classes, and
+// the first class with a fitting block has the best fit.
 PinnedBlock* PinnedCache::take(const PinnedFit& fit) {
   const size_t last = sizes_.class_of(fit.max_bytes);
   for (size_t index = sizes_.class_of(fit.block_bytes); index <= last; ++index) {
@@ -26,8 +26,8 @@ PinnedBlock* PinnedCache::take(const PinnedFit& fit) {
   return nullptr;
 }
 
-// Sizes within a class differ only if requests were not rounded. Usually the last block fits
-// exactly and ends the search.
+// Searches one class. Sizes within a class differ only if requests were not rounded. Usually the
+// last block fits exactly and ends the search.
 PinnedCache::FreeList::iterator PinnedCache::find_best(FreeList& blocks, const PinnedFit& fit) {
   auto best = blocks.end();
   for (auto it = blocks.end(); it != blocks.begin();) {

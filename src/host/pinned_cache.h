@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The free blocks of a pool, by size class. Among equal blocks, the most recently freed is reused
-// first, because its pages are most likely in a processor cache. Does not own blocks. Guarded by
-// the allocator's lock.
+// The free blocks of a pool, by size class. Among blocks of equal size, the most recently freed
+// block is reused first, because its pages are most likely in a processor cache. The cache does not
+// own blocks. Guarded by the allocator's lock.
 #pragma once
 
 #include <vector>
@@ -17,11 +17,11 @@ class PinnedCache {
   explicit PinnedCache(const PinnedSizes& sizes) : sizes_(sizes), classes_(sizes.class_count()) {}
 
   void insert(PinnedBlock* block);
-  // Removes and returns the smallest block that fits; among equal sizes, the last inserted. Returns
-  // null if no block fits.
+  // Removes and returns the smallest block that fits; among blocks of equal size, the block
+  // inserted last. Returns null if no block fits.
   PinnedBlock* take(const PinnedFit& fit);
-  // Removes and returns all blocks that can be released to the host: all but parts of the reserve
-  // segment.
+  // Removes and returns all blocks that can be released to the host, which excludes parts of the
+  // reserve segment.
   std::vector<PinnedBlock*> take_releasable();
   std::vector<PinnedBlock*> take_all();
 

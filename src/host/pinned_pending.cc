@@ -33,8 +33,8 @@ PinnedPending::~PinnedPending() {
   }
 }
 
-// Queues all events of a block together. If they were queued one by one, the first could complete
-// before the second is queued, and the block would seem finished.
+// Queues all events of a block together. If they were queued one by one, the first event could
+// complete before the second is queued, and the block would seem finished.
 Status PinnedPending::add(PinnedBlock* block) {
   const RecordedUses recorded = record_uses(*block);
   MutexLock lock(mutex_);
@@ -73,8 +73,8 @@ PinnedPending::RecordedUses PinnedPending::record_uses(PinnedBlock& block) {
   return recorded;
 }
 
-// Checks for a capture again after recording: another thread may have begun one meanwhile, and
-// polling a captured event would invalidate the capture.
+// Checks for a capture again after recording: another thread may have begun a capture in the
+// meantime, and polling a captured event would invalidate the capture.
 Result<bool> PinnedPending::record_use(const DeviceStream& use, EventId event) {
   const auto is_capturing = [&]() -> Result<bool> {
     const Result<CaptureState> state = capture_state(use);
@@ -135,8 +135,8 @@ Status PinnedPending::collect(std::vector<PinnedBlock*>& finished) {
   return round.failure;
 }
 
-// An event that is invalid on the device, or that was captured despite the check in record_use,
-// will never complete. Its block becomes stranded.
+// Collects the blocks of one stream. An event that is invalid on the device, or that was captured
+// despite the check in record_use, will never complete; its block becomes stranded.
 void PinnedPending::collect_queue(const Key& key, std::deque<PendingEvent>& queue, Round& round,
                                   std::vector<PinnedBlock*>& finished) {
   const RelaxedCapture relaxed(*key.device);
@@ -156,7 +156,7 @@ void PinnedPending::collect_queue(const Key& key, std::deque<PendingEvent>& queu
   }
 }
 
-// Events that were queued during the round were recorded after those of the round, so they go to
+// Events that were queued during the round were recorded after the round's events, so they go to
 // the back of the queues.
 void PinnedPending::put_back(Round& round) {
   std::erase_if(round.queues, [](const auto& entry) { return entry.second.empty(); });

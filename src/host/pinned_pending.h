@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned blocks freed by the caller while streams may still use them: one event per stream that
-// uses a block, one queue per stream, so that a slow stream delays only its own blocks. Only the
-// functions named wait_… wait.
+// Holds pinned blocks that the caller freed while streams may still use them. There is one event
+// per stream that uses a block, and one queue of events per stream, so that a slow stream delays
+// only its own blocks. Only the functions named wait_… wait.
 //
 // Thread safe. The lock is never held during a device call. `collect` and the waiting functions
 // allow one caller at a time.
@@ -40,12 +40,12 @@ class PinnedPending {
   // Waits for the devices of stranded blocks, because only a wait for the whole device covers work
   // of destroyed streams. Appends the blocks that are then finished to `finished`.
   Status wait_for_stranded(std::vector<PinnedBlock*>& finished);
-  // Waits for the work of all pending blocks, before the allocator is destroyed. Retries a failed
-  // wait once.
+  // Waits for the work of all pending blocks. Called before the allocator is destroyed. Retries a
+  // failed wait once.
   void wait_for_all();
 
-  // Whether there is nothing for `collect` to poll. Ignores stranded blocks. Returns false while
-  // another thread collects, because that thread holds the queues.
+  // Returns whether there is nothing for `collect` to poll. Ignores stranded blocks. Returns false
+  // while another thread collects, because that thread holds the queues.
   bool empty() const;
 
  private:
@@ -53,7 +53,8 @@ class PinnedPending {
     EventId event;
     PinnedBlock* block = nullptr;
   };
-  // Ordered by index first, because pointers are not ordered reproducibly.
+  // Identifies a queue. Keys are ordered by index first, because pointers are not ordered
+  // reproducibly.
   struct Key {
     DeviceIndex index;
     Device* device = nullptr;
@@ -101,7 +102,7 @@ class PinnedPending {
   Queues queues_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<PinnedBlock*> unrecorded_
       ASHLAR_GUARDED_BY(mutex_);                              // blocks with uses left to record
-  std::vector<Stranded> stranded_ ASHLAR_GUARDED_BY(mutex_);  // each counts in event_count
+  std::vector<Stranded> stranded_ ASHLAR_GUARDED_BY(mutex_);  // each counts as one event of a block
   std::map<Device*, std::vector<EventId>> idle_events_ ASHLAR_GUARDED_BY(mutex_);  // for reuse
 };
 

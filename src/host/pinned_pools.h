@@ -31,7 +31,7 @@ class PinnedPools {
  public:
   explicit PinnedPools(const PinnedSizes& sizes) : sizes_(sizes), default_({}, sizes) {}
 
-  // The next five functions work like those of Routes.
+  // The next five functions work like the functions of the same name in Routes.
   PinnedPool& pool_for(StreamId stream);
   Status begin_routing(PoolId pool, RouteFilter&& filter);
   Result<RouteFilter> end_routing(PoolId pool) { return routes_.end(pool); }
@@ -42,8 +42,8 @@ class PinnedPools {
   // pool and of freeable pools. Parts of the reserve segment in a freeable pool move to the default
   // pool.
   std::vector<PinnedBlock*> take_releasable();
-  // Destroys every pool except the default one that is freeable and has no blocks and no allocation
-  // in progress.
+  // Destroys every freeable pool that has no blocks and no allocation in progress, except the
+  // default pool.
   void erase_empty_pools();
 
   size_t cached_count() const;  // free blocks in all pools

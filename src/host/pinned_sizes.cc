@@ -12,8 +12,8 @@
 namespace ashlar {
 namespace {
 
-// Size classes, unless they are powers of two: up to eight pages, one class per page; above, eight
-// classes per power of two.
+// The size classes, unless they are powers of two: for up to eight pages, there is one class per
+// page; for larger sizes, there are eight classes per power of two.
 constexpr size_t kStepCount = 8;
 constexpr size_t kFirstPower = 15;
 constexpr size_t kLastPower = 61;

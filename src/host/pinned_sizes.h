@@ -3,12 +3,13 @@
 // Determines the block sizes for requests for pinned memory, and which cached blocks may serve
 // them.
 //
-// Ashlar: up to 32 KiB, multiples of 4 KiB; above, eight steps per power of two.
+// With Ashlar's sizes, blocks of up to 32 KiB are multiples of 4 KiB; larger blocks have eight
+// steps per power of two.
 //   new memory      block - request  <  max(request / 8, 4 KiB)
 //   a cached block  block - request  <= max(request / 4, 4 KiB)
-// PyTorch (`pytorch_compatible`): powers of two up to the options' max_round_bytes and
-// max_cached_bytes, exact sizes above. A cached block may have any size up to the next power of
-// two, so less than twice the request.
+// With PyTorch's sizes (`pytorch_compatible`), blocks are powers of two up to the options'
+// max_round_bytes and max_cached_bytes, and have the exact size above. A cached block may have any
+// size up to the next power of two, so less than twice the request.
 //
 // Pure arithmetic; immutable and thread safe.
 #pragma once
@@ -19,7 +20,8 @@
 
 namespace ashlar {
 
-// A block for a request has at least `block_bytes` (new memory: exactly) and at most `max_bytes`.
+// The sizes of blocks that may serve a request: new memory has exactly `block_bytes`; a cached
+// block has at least `block_bytes` and at most `max_bytes`.
 struct PinnedFit {
   size_t block_bytes = 0;
   size_t max_bytes = 0;
@@ -36,8 +38,8 @@ class PinnedSizes {
 
   // REQUIRES: 0 < requested_bytes < kRequestLimitBytes.
   PinnedFit fit(size_t requested_bytes) const;
-  // Whether freed blocks of this size are cached. Larger blocks are released to the host, unless
-  // they are part of the reserve segment.
+  // Returns whether freed blocks of this size are cached. Larger blocks are released to the host,
+  // unless they are part of the reserve segment.
   bool is_cacheable(size_t block_bytes) const { return block_bytes <= max_cached_bytes_; }
 
   // Size classes partition all sizes: class i contains the sizes in (class_bytes(i - 1),

@@ -21,14 +21,14 @@
 namespace ashlar {
 namespace {
 
-// Writes to each page, so that the kernel backs it with memory. Volatile, so that the compiler
-// keeps the stores, which nothing reads.
+// Writes to each page, so that the kernel backs it with memory. The pointer is volatile, so that
+// the compiler keeps the stores, which nothing reads.
 void touch(std::byte* begin, std::byte* end) {
   for (volatile std::byte* at = begin; at < end; at += PinnedSizes::kPageBytes) *at = std::byte{0};
 }
 
-// Touches all pages on up to `thread_count` threads, but at most one per MiB: to start a thread for
-// less memory costs more than the page faults.
+// Touches all pages on up to `thread_count` threads, but on at most one thread per MiB: starting a
+// thread for less memory costs more than the page faults.
 void touch_on_threads(std::byte* begin, size_t bytes, size_t thread_count) {
   const size_t parts = std::clamp<size_t>(bytes / kMiB, 1, std::max<size_t>(thread_count, 1));
   const size_t part_bytes = align_up(bytes / parts, PinnedSizes::kPageBytes);
@@ -43,7 +43,7 @@ void touch_on_threads(std::byte* begin, size_t bytes, size_t thread_count) {
   try {
     for (; started + 1 < parts; ++started) threads.emplace_back(touch_part, started);
   } catch (const std::system_error&) {
-    // No more threads can be started: this thread touches the remaining parts.
+    // No more threads can be started, so this thread touches the remaining parts.
   }
   for (size_t part = started; part < parts; ++part) touch_part(part);
   for (std::thread& thread : threads) thread.join();

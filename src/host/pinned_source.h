@@ -18,19 +18,19 @@ namespace ashlar {
 class PinnedSource {
  public:
   PinnedSource(Device& device, const PinnedOptions& options) : device_(device), options_(options) {}
-  // Releases the reserve segment. REQUIRES: none of it is in use.
+  // Releases the reserve segment. REQUIRES: no part of the segment is in use.
   ~PinnedSource();
   PinnedSource(const PinnedSource&) = delete;
   PinnedSource& operator=(const PinnedSource&) = delete;
 
-  // Allocates the reserve segment if the options request one. Call once, before `obtain`.
+  // Allocates the reserve segment if the options request one. Must be called once, before `obtain`.
   Status reserve();
 
-  // REQUIRES: `bytes` is below PinnedSizes::kRequestLimitBytes. kOutOfMemory: the host does not
-  // have enough memory left.
+  // Obtains memory. REQUIRES: `bytes` is below PinnedSizes::kRequestLimitBytes. kOutOfMemory: the
+  // host does not have enough memory left.
   Result<PinnedMemory> obtain(size_t bytes);
-  // On failure the memory stays pinned and usable. REQUIRES: `memory` is not part of the reserve
-  // segment.
+  // Releases memory. On failure the memory stays pinned and usable. REQUIRES: `memory` is not part
+  // of the reserve segment.
   Status release(const PinnedMemory& memory);
 
   // The size of the part of the reserve segment that `obtain` has handed out. Never decreases,
@@ -48,7 +48,7 @@ class PinnedSource {
   const PinnedOptions options_;
 
   mutable Mutex mutex_;
-  PinnedMemory reserve_ ASHLAR_GUARDED_BY(mutex_);  // empty if there is none
+  PinnedMemory reserve_ ASHLAR_GUARDED_BY(mutex_);  // the reserve segment; may be empty
   size_t reserve_used_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
 };
 

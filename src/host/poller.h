@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread that polls every 0.1 ms while there is something to poll for, and otherwise sleeps on a
+// A thread that polls every 0.1 ms while the previous poll requests it, and otherwise sleeps on a
 // condition variable. The thread starts on the first `wake` and ends with the object. Thread safe.
 #pragma once
 
