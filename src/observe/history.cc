@@ -14,8 +14,8 @@ namespace ashlar {
 constinit thread_local ThreadContext* ThreadContext::current_context = nullptr;
 
 ThreadContext& ThreadContext::current() {
-  // Resets the pointer before the context is destroyed, in case a later thread_local destructor
-  // records.
+  // The owner resets the pointer before the context is destroyed, in case a later thread_local
+  // destructor records an operation.
   struct ContextOwner {
     ThreadContext context;
     ContextOwner() { current_context = &context; }
@@ -46,7 +46,7 @@ Status History::start(HistoryOptions options) {
   if (needs_stacks && !options.native_stacks && options.provider == nullptr) {
     return Status::invalid_argument("recording stacks requires native_stacks or a frame provider");
   }
-  std::shared_ptr<FrameProvider> replaced;  // destroyed without the lock, because it is user code
+  std::shared_ptr<FrameProvider> replaced;  // user code, so it is destroyed without the lock
   BiasedLock lock(mutex_);
   replaced = std::move(options_.provider);
   if (options.clear) clear();
@@ -174,7 +174,7 @@ StringId History::intern(const std::string& text) {
 }
 
 // Called when there are more than four strings per slot. A slot refers to at most two strings, so
-// this drops at least half of them.
+// at least half of the strings are dropped.
 void History::drop_unused_strings() {
   const std::vector<std::string> before = std::exchange(strings_, {{}});
   string_ids_.clear();

@@ -29,7 +29,7 @@ class History {
   // Stops recording and discards everything except stacks, which live blocks refer to.
   void stop();
 
-  // Relaxed: an operation that races with start() or stop() may read either value.
+  // Reads in relaxed order: an operation that races with start() or stop() may read either value.
   bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
   RecordContext context() const { return context_.load(std::memory_order_relaxed); }
 
@@ -61,8 +61,8 @@ class History {
   void record(const Operation& operation) {
     if (is_on()) record_slow(operation, nullptr);
   }
-  // Records the operation that `make` returns. Inline, so that the fast path stores the operation
-  // from registers directly in the ring.
+  // Records the operation that `make` returns. The function is inline, so that the fast path stores
+  // the operation from registers directly in the ring.
   template <typename Make>
   [[gnu::always_inline]] void record_fast(const Make& make) {
     if (!try_record_fast(make)) record_slow(make(), nullptr);
@@ -103,9 +103,9 @@ class History {
     return {entry.action, false, entry.stack, entry.address, entry.bytes, entry.stream, entry.pool};
   }
   void record_slow(Operation operation, const std::string* text);
-  // Records if the mutex is biased to the calling thread, the thread has no context, no actions are
-  // skipped, and the ring needs no new chunk. Otherwise returns false; the caller must then call
-  // record_slow.
+  // Records the operation that `make` returns if the mutex is biased to the calling thread, the
+  // thread has no context, no actions are skipped, and the ring needs no new chunk. Otherwise
+  // returns false; the caller must then call record_slow.
   template <typename Make>
   [[gnu::always_inline]] bool try_record_fast(const Make& make)
       ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
@@ -118,7 +118,7 @@ class History {
       ++count_;
     }
     Slot& kept = slot(next_);
-    kept.ticks = ticks_now();  // first, because its latency overlaps with the stores below
+    kept.ticks = ticks_now();  // read first, so that its latency overlaps with the stores below
     kept.operation = make();
     if (context() < RecordContext::kAlloc) kept.operation.stack = {};
     kept.compile_context = {};
@@ -153,8 +153,8 @@ class History {
   void resize(size_t max_entries) ASHLAR_REQUIRES(mutex_);
   void clear() ASHLAR_REQUIRES(mutex_);
   StringId intern(const std::string& text) ASHLAR_REQUIRES(mutex_);
-  // Drops strings that no entry refers to, so that a program that sets new metadata again and again
-  // does not exhaust memory.
+  // Drops strings that no entry refers to, so that a program that keeps setting new metadata does
+  // not exhaust memory.
   void drop_unused_strings() ASHLAR_REQUIRES(mutex_);
 
   StackTable stacks_;

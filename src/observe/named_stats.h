@@ -19,8 +19,8 @@ struct SettingStat {
   int64_t value = 0;
 };
 
-// Resets peaks: those of gauges to the current values, those of durations to none. Counters have no
-// peak.
+// Resets peaks: the peaks of gauges to the current values, the extremes of durations to none.
+// Counters have no peak.
 struct ResetPeaksVisitor {
   void operator()(const std::string& /*name*/, auto& quantity) const { quantity.reset_peak(); }
   void operator()(const std::string& /*name*/, int64_t& /*counter*/) const {}
@@ -34,7 +34,8 @@ struct ResetTotalsVisitor {
   void operator()(const std::string& /*name*/, SettingStat /*given*/) const {}
 };
 
-// Lists values under PyTorch's names, "<quantity>.<value>". Times are in microseconds.
+// Lists values under PyTorch's names, which have the form "<quantity>.<value>". Times are in
+// microseconds.
 struct FlattenVisitor {
   std::vector<std::pair<std::string, int64_t>>& flat;
 

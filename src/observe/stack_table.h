@@ -17,7 +17,8 @@
 
 namespace ashlar {
 
-// A captured stack: first `provided_count` words from the provider, then return addresses.
+// A captured stack. The first `provided_count` words are from the provider, the others are return
+// addresses.
 struct RawStack {
   std::span<const uint64_t> words;
   size_t provided_count = 0;
@@ -26,13 +27,14 @@ struct RawStack {
 
 class StackTable {
  public:
-  // Returns the id of the stack, which is valid as long as the table. An empty stack has id 0.
+  // Returns the id of the stack, which is valid for the lifetime of the table. An empty stack has
+  // id 0.
   StackId intern(const RawStack& stack);
   // Frames and stacks that add_to has added to the tables of one snapshot so far.
   struct SnapshotCache {
     std::map<std::pair<const FrameProvider*, uint64_t>, uint32_t> frames;
     std::map<StackId, StackId> stacks;
-    // Several addresses on one source line become one frame.
+    // These maps merge equal contents: several addresses on one source line become one frame.
     std::map<std::tuple<std::string, std::string, int64_t>, uint32_t> frames_by_content;
     std::map<std::vector<uint32_t>, StackId> stacks_by_content;
   };

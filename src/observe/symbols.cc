@@ -54,8 +54,8 @@ class Symbolizer::DebugInfo {
   DebugInfo(const DebugInfo&) = delete;
   DebugInfo& operator=(const DebugInfo&) = delete;
 
-  // Sets the fields that the debug information contains. Returns false if it has no name for the
-  // address.
+  // Sets the fields of `frame` that the debug information contains. Returns false if it has no name
+  // for the address.
   bool describe(uint64_t address, Frame& frame) const;
 
  private:
@@ -85,7 +85,8 @@ class Symbolizer::DebugInfo {
   const char* (*name_of_)(void*, uint64_t) = nullptr;
   void* (*line_of_)(void*, uint64_t) = nullptr;
   const char* (*line_info_)(void*, uint64_t*, int*, int*, uint64_t*, uint64_t*) = nullptr;
-  // For compilers that omit .debug_aranges: these functions search the units one by one.
+  // These functions search the compilation units one by one, for compilers that omit
+  // .debug_aranges.
   void* (*next_unit_)(void*, void*, uint64_t*) = nullptr;
   int (*unit_has_)(void*, uint64_t) = nullptr;
   void* (*line_in_unit_)(void*, uint64_t) = nullptr;
@@ -145,7 +146,7 @@ bool Symbolizer::DebugInfo::describe(uint64_t address, Frame& frame) const {
 
 void Symbolizer::DebugInfo::describe_by_scanning_units(void* module, uint64_t address,
                                                        Frame& frame) const {
-  uint64_t bias = 0;  // load address minus file address
+  uint64_t bias = 0;  // load address minus address in the file
   for (void* unit = next_unit_(module, nullptr, &bias); unit != nullptr;
        unit = next_unit_(module, unit, &bias)) {
     if (unit_has_(unit, address - bias) <= 0) continue;
@@ -162,8 +163,8 @@ void Symbolizer::DebugInfo::describe_by_scanning_units(void* module, uint64_t ad
 Symbolizer::Symbolizer() : debug_(DebugInfo::open()) {}
 Symbolizer::~Symbolizer() = default;
 
-// Looks up the address before the return address, which belongs to the call. The return address
-// itself may be on another line or in another function.
+// Looks up the last byte before the return address, which belongs to the call instruction. The
+// return address itself may be on another line or in another function.
 Frame Symbolizer::describe(uint64_t return_address) const {
   const uint64_t call = return_address - 1;
   Frame frame = describe_with_dladdr(call);

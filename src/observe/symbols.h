@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Symbolizes return addresses: function, file and line. Reads debug information with libdw if that
-// library is installed; where it finds no name, uses the dynamic linker's symbols. Slow; only for
-// output.
+// Symbolizes return addresses as function, file and line. Reads debug information with libdw if
+// that library is installed; if libdw finds no name, uses the dynamic linker's symbols. Symbolizing
+// is slow and is done only for output.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace ashlar {
 
-// Not thread safe. Use one object for many addresses, because it caches the debug information.
+// Not thread safe. One object should be used for many addresses, because it caches the debug
+// information.
 class Symbolizer {
  public:
   Symbolizer();

@@ -13,10 +13,10 @@ struct ThreadContext {
   std::vector<std::string> compile_contexts;  // innermost last
   std::string user_metadata;
 
-  // Returns the calling thread's context; creates it on first use.
+  // Returns the calling thread's context, which is created on first use.
   static ThreadContext& current();
-  // Returns the calling thread's context; null if it has none, which is the common case and must be
-  // cheap to detect.
+  // Returns the calling thread's context; null if the thread has none, which is the common case and
+  // must be cheap to detect.
   static const ThreadContext* current_or_null() { return current_context; }
 
  private:
