@@ -81,13 +81,26 @@ class ASHLAR_EXPORT Store {
 // Creates a store for ranks that are threads of one process.
 ASHLAR_EXPORT std::shared_ptr<Store> make_memory_store();
 
-// Opens a store for processes that share a folder, on one machine or on a network file system with
-// locks. Creates the folder if necessary. A process that dies during a call does not block others.
-// Times to live are measured by the file system's timestamps, so that clocks of different machines
-// need not agree. Throws DeviceError if the folder cannot be used.
-ASHLAR_EXPORT Result<std::shared_ptr<Store>> try_open_file_store(const std::string& folder);
-inline std::shared_ptr<Store> open_file_store(const std::string& folder) {
-  return try_open_file_store(folder).value();
+struct FileStoreOptions {
+  // Accepts a folder that belongs to another user, or to which other users can write. Those users
+  // can delete the store's files, and can replace them with records of their own, which make ranks
+  // connect to processes of those users. Set this only if all those users are trusted.
+  bool allow_shared_folder = false;
+};
+
+// Opens a store for processes of one user that share a folder, on one machine or on a network file
+// system with locks. Creates the folder if necessary. A process that dies during a call does not
+// block others. Times to live are measured by the file system's timestamps, so that clocks of
+// different machines need not agree.
+//
+// Throws InvalidArgument if `folder` is a symbolic link, belongs to another user, or can be written
+// by other users (see FileStoreOptions). Throws DeviceError if the folder cannot be used for
+// another reason. Never follows a symbolic link below the folder.
+ASHLAR_EXPORT Result<std::shared_ptr<Store>> try_open_file_store(
+    const std::string& folder, const FileStoreOptions& options = {});
+inline std::shared_ptr<Store> open_file_store(const std::string& folder,
+                                              const FileStoreOptions& options = {}) {
+  return try_open_file_store(folder, options).value();
 }
 
 // Returns a view of `store` in which every key is prefixed with `prefix` and a slash. Throws

@@ -24,6 +24,7 @@ class ChildProcess {
   ~ChildProcess();
 
   int socket_fd() const { return socket_.get(); }
+  pid_t pid() const { return pid_; }
   // Sends SIGKILL and waits for the child to exit.
   void kill();
   // Sends SIGCONT to a stopped child.
