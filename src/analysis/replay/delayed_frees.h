@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replays frees that were pending for a while because another stream used the block. A simulated
-// stream with blocked work stands in for the other stream. Not thread safe.
+// Replays frees that were pending for a while because another stream used the block. Simulated
+// streams with blocked work stand in for the other streams. Not thread safe.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -14,22 +16,50 @@
 
 namespace ashlar {
 
+// An engine polls every stream that blocks a free. Therefore frees that complete in the order in
+// which they were requested share a stand-in stream: the cost of a poll then depends on how often
+// frees overtake each other, and not on the number of pending frees.
 class DelayedFrees {
  public:
   // REQUIRES: `machine` and `engine` outlive this object, and the engine uses a device of the
-  // machine.
+  // machine, which has a seed.
   DelayedFrees(sim::Machine& machine, Engine& engine) : machine_(machine), engine_(engine) {}
 
-  // Frees the block of an allocation. The free stays pending until complete(allocation).
-  Status free(uint32_t allocation, Block* block);
+  // Frees the block of an allocation. The free stays pending until complete(allocation), which is
+  // expected at the trace entry `completed_entry`. If frees are completed in another order than
+  // these entries say, those that share a stream complete early.
+  Status free(uint32_t allocation, Block* block, uint32_t completed_entry);
   // Completes the free. Does nothing if the free is not pending.
   Status complete(uint32_t allocation);
 
+  // The number of stand-in streams so far. For tests.
+  size_t stream_count() const { return stream_count_; }
+
  private:
+  // A stand-in stream. It is paused, and has one task per pending free.
+  struct User {
+    StreamId stream;
+    uint64_t queued_count = 0;
+    // The number of tasks that have run. Shared with the tasks, which may run after this object is
+    // destroyed.
+    std::shared_ptr<uint64_t> run_count = std::make_shared<uint64_t>(0);
+  };
+  // Users with pending frees, by the entry at which the last of these frees completes.
+  using UserMap = std::multimap<uint32_t, User>;
+  struct Pending {
+    UserMap::iterator user;
+    uint64_t number = 0;  // of the task, among the tasks of its stream
+  };
+
+  Result<UserMap::iterator> acquire_user(uint32_t completed_entry);
+  Status block_free(User& user, Block* block);
+
   sim::Machine& machine_;
   Engine& engine_;
-  std::unordered_map<uint32_t, StreamId> users_;  // the stream that blocks each free
-  std::vector<StreamId> spare_streams_;           // idle streams, for reuse
+  UserMap users_;
+  std::unordered_map<uint32_t, Pending> pending_;  // by allocation
+  std::vector<User> idle_users_;                   // for reuse
+  size_t stream_count_ = 0;
 };
 
 }  // namespace ashlar

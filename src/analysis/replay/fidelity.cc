@@ -23,7 +23,8 @@ std::vector<SegmentEvent> segment_events_of(const std::vector<TraceEntry>& trace
   std::vector<SegmentEvent> events;
   uint64_t alloc_count = 0;
   for (const TraceEntry& entry : trace) {
-    if (entry.action == TraceAction::kAlloc) ++alloc_count;
+    // A replay skips allocations of 0 bytes, and does not count them.
+    if (entry.action == TraceAction::kAlloc && entry.bytes != 0) ++alloc_count;
     if (!is_segment_event(entry.action)) continue;
     events.push_back({entry.action, entry.bytes, entry.stream, alloc_count});
   }

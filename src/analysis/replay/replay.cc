@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Replayer performs the trace entry by entry on a real engine and a simulated device.
+// The Replayer performs the trace entry by entry on a real engine and a simulated device. The file
+// is long because the actions of a trace share the state of one class.
 #include "analysis/replay/replay.h"
 
 #include <algorithm>
@@ -40,6 +41,7 @@ class Replayer {
   Status adopt(SnapshotSegment segment, const uint32_t* allocations);
   Status allocate_initial(const std::vector<uint32_t>& before);
   Status perform(uint32_t index);
+  Result<Block*> request(size_t bytes, StreamId recorded_stream);
   Status allocate(uint32_t index, const TraceEntry& entry);
   Status retry_failed(uint32_t index, const TraceEntry& entry);
   Status free(uint32_t index);
@@ -140,8 +142,7 @@ Status Replayer::create_engine(const AllocatorOptions& allocator) {
   engine_ = *std::move(engine);
   pools_.emplace(*engine_);
   delayed_frees_.emplace(*machine_, *engine_);
-  streams_.emplace(machine_->device(kReplayed), trace_, allocations_);
-  return {};
+  return streams_.emplace(machine_->device(kReplayed)).create_all(trace_, allocations_);
 }
 
 // Adopts the segments of the default pool. The engine cannot adopt segments of other pools;
@@ -185,7 +186,10 @@ Status Replayer::adopt_initial_state(const InitialState& start) {
 // blocks, in address order.
 Status Replayer::adopt(SnapshotSegment segment, const uint32_t* allocations) {
   machine_->set_next_address(kReplayed, segment.address);
-  const StreamId recorded = std::exchange(segment.stream, streams_->replayed(segment.stream));
+  const StreamId recorded = segment.stream;
+  const Result<StreamId> stream = streams_->replayed(recorded);
+  if (!stream.ok()) return stream.status();
+  segment.stream = *stream;
   const auto blocks = static_cast<classic::ClassicEngine&>(*engine_).adopt(segment);
   if (blocks.ok()) {
     for (Block* block : *blocks) live_[*allocations++] = block;
@@ -200,8 +204,7 @@ Status Replayer::allocate_initial(const std::vector<uint32_t>& before) {
   for (const uint32_t id : before) {
     const Allocation& allocation = allocations_.all[id];
     if (Status routed = pools_->route_to(allocation.pool); !routed.ok()) return routed;
-    Result<Block*> block =
-        engine_->allocate({allocation.bytes, streams_->replayed(allocation.stream)});
+    Result<Block*> block = request(allocation.bytes, allocation.stream);
     if (block.ok()) {
       live_[id] = *block;
     } else if (block.status().is_out_of_memory()) {
@@ -256,12 +259,18 @@ Status Replayer::perform(uint32_t index) {
   }
 }
 
+Result<Block*> Replayer::request(size_t bytes, StreamId recorded_stream) {
+  const Result<StreamId> stream = streams_->replayed(recorded_stream);
+  if (!stream.ok()) return stream.status();
+  return engine_->allocate({bytes, *stream});
+}
+
 Status Replayer::allocate(uint32_t index, const TraceEntry& entry) {
   if (Status ended = end_displaced(index); !ended.ok()) return ended;
   if (entry.bytes == 0) return {};
   const uint32_t id = allocations_.by_entry[index];
   if (Status routed = pools_->route_to(entry.pool); !routed.ok()) return routed;
-  Result<Block*> block = engine_->allocate({entry.bytes, streams_->replayed(entry.stream)});
+  Result<Block*> block = request(entry.bytes, entry.stream);
   ++result_.alloc_count;
   if (block.ok()) {
     live_[id] = *block;
@@ -288,7 +297,7 @@ Status Replayer::end_displaced(uint32_t index) {
 // freed immediately, because the recorded program continued without it.
 Status Replayer::retry_failed(uint32_t index, const TraceEntry& entry) {
   if (Status routed = pools_->route_to(entry.pool); !routed.ok()) return routed;
-  Result<Block*> block = engine_->allocate({entry.bytes, streams_->replayed(entry.stream)});
+  Result<Block*> block = request(entry.bytes, entry.stream);
   if (block.ok()) return engine_->free(*block);
   if (!block.status().is_out_of_memory()) return block.status();
   add_oom(oom_at(index), block.status());
@@ -305,7 +314,8 @@ Status Replayer::free(uint32_t index) {
   ++result_.free_count;
   const bool is_immediate =
       allocation.completed_entry == index || allocation.completed_entry == index + 1;
-  return is_immediate ? engine_->free(block) : delayed_frees_->free(id, block);
+  return is_immediate ? engine_->free(block)
+                      : delayed_frees_->free(id, block, allocation.completed_entry);
 }
 
 Status Replayer::complete(uint32_t index) {

@@ -1,16 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps weak references to streams, so that destroyed streams leave the schedule.
+// Keeps an index of the streams with work, so that the cost of a step does not depend on the number
+// of idle or paused streams.
 #include "device/sim/scheduler.h"
 
 #include "device/sim/sim_stream.h"
 
 namespace ashlar::sim {
 
-void Scheduler::add(const std::shared_ptr<SimStream>& stream) {
-  MutexLock lock(mutex_);
-  std::erase_if(streams_, [](const std::weak_ptr<SimStream>& known) { return known.expired(); });
-  streams_.push_back(stream);
+void Scheduler::set_runnable(SimStream& stream, bool is_runnable) {
+  MutexLock lock(index_mutex_);
+  update(runnable_, stream, is_runnable);
+}
+
+void Scheduler::set_paused_until_waited(SimStream& stream, bool is_paused) {
+  MutexLock lock(index_mutex_);
+  update(paused_until_waited_, stream, is_paused);
+}
+
+void Scheduler::update(StreamIndex& index, SimStream& stream, bool is_member) {
+  if (is_member) {
+    index.emplace(stream.number(), &stream);
+  } else {
+    index.erase(stream.number());
+  }
+}
+
+// Omits streams that are being destroyed, which have no owner any more.
+std::vector<std::shared_ptr<SimStream>> Scheduler::streams_of(const StreamIndex& index) {
+  examined_count_.fetch_add(index.size(), std::memory_order_relaxed);
+  std::vector<std::shared_ptr<SimStream>> streams;
+  for (const auto& [number, each] : index) {
+    if (std::shared_ptr<SimStream> stream = each->weak_from_this().lock()) {
+      streams.push_back(std::move(stream));
+    }
+  }
+  return streams;
 }
 
 bool Scheduler::step() {
@@ -56,10 +81,14 @@ Status Scheduler::run_until(const Completion& awaited) {
 }
 
 bool Scheduler::resume_streams_paused_until_waited() {
+  std::vector<std::shared_ptr<SimStream>> paused;
+  {
+    MutexLock lock(index_mutex_);
+    paused = streams_of(paused_until_waited_);
+  }
   bool any = false;
-  for (const std::weak_ptr<SimStream>& known : streams_) {
-    const std::shared_ptr<SimStream> stream = known.lock();
-    if (stream != nullptr && stream->resume_if_paused_until_waited()) any = true;
+  for (const auto& stream : paused) {
+    if (stream->resume_if_paused_until_waited()) any = true;
   }
   return any;
 }
@@ -67,10 +96,14 @@ bool Scheduler::resume_streams_paused_until_waited() {
 // Picks a ready stream at random. A stream of priority p has weight p + 1. Returns null if none is
 // ready.
 std::shared_ptr<SimStream> Scheduler::pick_stream_locked() {
+  std::vector<std::shared_ptr<SimStream>> runnable;
+  {
+    MutexLock lock(index_mutex_);
+    runnable = streams_of(runnable_);
+  }
   std::vector<std::shared_ptr<SimStream>> ready;
-  for (const std::weak_ptr<SimStream>& known : streams_) {
-    std::shared_ptr<SimStream> stream = known.lock();
-    if (stream == nullptr || !stream->is_ready()) continue;
+  for (const auto& stream : runnable) {
+    if (!stream->is_ready()) continue;
     const int weight = stream->priority() + 1;
     for (int i = 0; i < weight; ++i) ready.push_back(stream);
   }

@@ -5,7 +5,9 @@
 // give the same interleaving. Thread safe, but calls from several threads are not reproducible.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -22,9 +24,14 @@ class Scheduler {
  public:
   explicit Scheduler(uint64_t seed) : random_(seed) {}
 
-  // Adds a stream. The schedule depends on the order in which streams are added, not on their
-  // addresses, so that it is reproducible.
-  void add(const std::shared_ptr<SimStream>& stream);
+  // Returns a number for a new stream. The schedule depends on these numbers and not on the
+  // addresses of streams, so that it is reproducible.
+  uint64_t next_stream_number() { return stream_count_.fetch_add(1, std::memory_order_relaxed); }
+  // Called by the streams, which hold their own locks: whether the stream has work and is neither
+  // running nor paused, and whether it is paused by pause_until_waited. Only streams that these
+  // functions name cost time later, so idle and paused streams cost none.
+  void set_runnable(SimStream& stream, bool is_runnable) ASHLAR_EXCLUDES(index_mutex_);
+  void set_paused_until_waited(SimStream& stream, bool is_paused) ASHLAR_EXCLUDES(index_mutex_);
 
   // Runs one task of a randomly chosen ready stream. Returns false if no stream is ready.
   bool step();
@@ -34,15 +41,30 @@ class Scheduler {
   // pause_until_waited. kDeviceFault: still no task can run, so `awaited` would never be done.
   Status run_until(const Completion& awaited);
 
+  // The number of streams that calls have examined so far. For tests.
+  uint64_t examined_count() const { return examined_count_.load(std::memory_order_relaxed); }
+
  private:
+  // Streams by number. A stream removes itself before it is destroyed.
+  using StreamIndex = std::map<uint64_t, SimStream*>;
+
+  static void update(StreamIndex& index, SimStream& stream, bool is_member);
+  std::vector<std::shared_ptr<SimStream>> streams_of(const StreamIndex& index)
+      ASHLAR_REQUIRES(index_mutex_);
   std::shared_ptr<SimStream> pick_stream_locked() ASHLAR_REQUIRES(mutex_);
   bool resume_streams_paused_until_waited() ASHLAR_REQUIRES(mutex_);
 
   Mutex mutex_;
   std::condition_variable finished_;
   Random random_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<std::weak_ptr<SimStream>> streams_ ASHLAR_GUARDED_BY(mutex_);
   size_t running_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
+
+  // Taken after `mutex_` and after the lock of a stream.
+  Mutex index_mutex_;
+  StreamIndex runnable_ ASHLAR_GUARDED_BY(index_mutex_);
+  StreamIndex paused_until_waited_ ASHLAR_GUARDED_BY(index_mutex_);
+  std::atomic<uint64_t> stream_count_{0};
+  std::atomic<uint64_t> examined_count_{0};
 };
 
 }  // namespace ashlar::sim

@@ -9,11 +9,17 @@
 namespace ashlar::sim {
 
 SimStream::SimStream(DeviceIndex device, int priority, Clock& clock, Scheduler* scheduler)
-    : device_(device), priority_(priority), clock_(clock), scheduler_(scheduler) {}
+    : device_(device),
+      priority_(priority),
+      clock_(clock),
+      scheduler_(scheduler),
+      number_(scheduler == nullptr ? 0 : scheduler->next_stream_number()) {}
 
 SimStream::~SimStream() {
   stop();
   join();
+  // The scheduler must not keep a pointer to this stream.
+  resume();
 }
 
 void SimStream::join() {
@@ -37,6 +43,7 @@ Status SimStream::push_locked(Task task) {
   }
   if (Status started = start_worker_locked(); !started.ok()) return started;
   tasks_.push_back(std::move(task));
+  update_schedule_locked();
   changed_.notify_all();
   return {};
 }
@@ -64,16 +71,19 @@ bool SimStream::is_idle() const {
 void SimStream::pause() {
   MutexLock lock(mutex_);
   paused_ = true;
+  update_schedule_locked();
 }
 
 void SimStream::pause_until_waited() {
   MutexLock lock(mutex_);
   paused_ = paused_until_waited_ = true;
+  update_schedule_locked();
 }
 
 void SimStream::resume() {
   MutexLock lock(mutex_);
   paused_ = paused_until_waited_ = false;
+  update_schedule_locked();
   changed_.notify_all();
 }
 
@@ -81,6 +91,7 @@ bool SimStream::resume_if_paused_until_waited() {
   MutexLock lock(mutex_);
   if (!paused_until_waited_) return false;
   paused_ = paused_until_waited_ = false;
+  update_schedule_locked();
   changed_.notify_all();
   return true;
 }
@@ -89,6 +100,7 @@ void SimStream::close() {
   MutexLock lock(mutex_);
   closed_ = true;
   paused_ = paused_until_waited_ = false;
+  update_schedule_locked();
   changed_.notify_all();
 }
 
@@ -97,6 +109,7 @@ void SimStream::drop() {
   {
     MutexLock lock(mutex_);
     dropped.swap(tasks_);
+    update_schedule_locked();
   }
   finish_dropped_tasks(dropped);
 }
@@ -107,6 +120,7 @@ void SimStream::stop() {
     MutexLock lock(mutex_);
     stopped_ = true;
     dropped.swap(tasks_);
+    update_schedule_locked();
     changed_.notify_all();
   }
   finish_dropped_tasks(dropped);
@@ -140,7 +154,21 @@ bool SimStream::pop_locked(Task& task) {
   task = std::move(tasks_.front());
   tasks_.pop_front();
   running_ = true;
+  update_schedule_locked();
   return true;
+}
+
+void SimStream::update_schedule_locked() {
+  if (scheduler_ == nullptr) return;
+  const bool is_runnable = !tasks_.empty() && !running_ && !paused_;
+  if (is_runnable != scheduled_as_runnable_) {
+    scheduler_->set_runnable(*this, is_runnable);
+    scheduled_as_runnable_ = is_runnable;
+  }
+  if (paused_until_waited_ != scheduled_as_paused_) {
+    scheduler_->set_paused_until_waited(*this, paused_until_waited_);
+    scheduled_as_paused_ = paused_until_waited_;
+  }
 }
 
 // Finishes the task's completion and the marks after it under the lock that clears `running_`.
@@ -159,6 +187,7 @@ void SimStream::run_task(Task& task) {
     tasks_.front().completes->finish(clock_.now_ns());
     tasks_.pop_front();
   }
+  update_schedule_locked();
   changed_.notify_all();
 }
 

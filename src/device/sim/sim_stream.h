@@ -56,7 +56,7 @@ struct Task {
   bool is_mark() const { return !run && after == nullptr && completes != nullptr; }
 };
 
-class SimStream {
+class SimStream : public std::enable_shared_from_this<SimStream> {
  public:
   // `scheduler` is null if streams have worker threads. `clock` and `scheduler` outlive the stream.
   SimStream(DeviceIndex device, int priority, Clock& clock, Scheduler* scheduler);
@@ -65,6 +65,7 @@ class SimStream {
 
   DeviceIndex device() const { return device_; }
   int priority() const { return priority_; }
+  uint64_t number() const { return number_; }  // unique in the scheduler, in order of creation
 
   // kDeviceFault: the worker thread could not be started; the task was not queued.
   Status push(Task task);
@@ -101,11 +102,15 @@ class SimStream {
   void run_worker();
   void run_task(Task& task);
   bool pop_locked(Task& task) ASHLAR_REQUIRES(mutex_);
+  // Tells the scheduler whether the stream is runnable or paused until waited. Call after every
+  // change of the fields that this depends on.
+  void update_schedule_locked() ASHLAR_REQUIRES(mutex_);
 
   const DeviceIndex device_;
   const int priority_;
   Clock& clock_;
   Scheduler* const scheduler_;
+  const uint64_t number_;
 
   mutable Mutex mutex_;
   std::condition_variable changed_;
@@ -113,6 +118,9 @@ class SimStream {
   bool running_ ASHLAR_GUARDED_BY(mutex_) = false;
   bool paused_ ASHLAR_GUARDED_BY(mutex_) = false;
   bool paused_until_waited_ ASHLAR_GUARDED_BY(mutex_) = false;  // only with paused_
+  // What the scheduler was told last.
+  bool scheduled_as_runnable_ ASHLAR_GUARDED_BY(mutex_) = false;
+  bool scheduled_as_paused_ ASHLAR_GUARDED_BY(mutex_) = false;
   bool closed_ ASHLAR_GUARDED_BY(mutex_) = false;
   bool stopped_ ASHLAR_GUARDED_BY(mutex_) = false;
   std::thread worker_ ASHLAR_GUARDED_BY(mutex_);

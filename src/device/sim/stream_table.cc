@@ -29,9 +29,7 @@ StreamTable::~StreamTable() {
 }
 
 std::shared_ptr<SimStream> StreamTable::make_stream(DeviceIndex device, int priority) {
-  auto stream = std::make_shared<SimStream>(device, priority, clock_, scheduler_.get());
-  if (scheduler_) scheduler_->add(stream);
-  return stream;
+  return std::make_shared<SimStream>(device, priority, clock_, scheduler_.get());
 }
 
 StreamId StreamTable::create(DeviceIndex device, int priority) {

@@ -157,6 +157,34 @@ TEST_F(ReplayTest, CreatesANewPoolForAReleasedId) {
   }
 }
 
+TEST_F(ReplayTest, SkipsAllocationsOfZeroBytes) {
+  trace_.alloc(kSegment2, 0);
+  trace_.add(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
+  const ReplayResult result = replayed();
+  EXPECT_EQ(result.alloc_count, 1U);
+  EXPECT_EQ(result.fidelity->matched_count, 1U);
+  EXPECT_FALSE(result.fidelity->first_divergence);
+}
+
+// Every miss polls the pending frees: one event if they complete in the order of the requests.
+TEST_F(ReplayTest, PollsOneEventForPendingFreesThatCompleteInOrder) {
+  constexpr uint64_t kCount = 300;
+  for (uint64_t i = 0; i < kCount; ++i) {
+    trace_.alloc(kBase + i * 20 * kMiB, 20 * kMiB);
+    trace_.add(TraceAction::kFreeRequested, kBase + i * 20 * kMiB, 20 * kMiB);
+  }
+  for (uint64_t i = 0; i < kCount; ++i) {
+    trace_.add(TraceAction::kFreeCompleted, kBase + i * 20 * kMiB, 20 * kMiB);
+  }
+  for (const EngineKind engine : {EngineKind::kClassic, EngineKind::kPaged}) {
+    options_.allocator.engine = engine;
+    const ReplayResult result = replayed();
+    EXPECT_EQ(result.stats.reserved_bytes.all.peak, kCount * 20 * kMiB);
+    EXPECT_LE(result.driver.count_of(DeviceCall::kIsDone), 2 * kCount);
+    EXPECT_LE(result.driver.count_of(DeviceCall::kCreateStream), 1U);
+  }
+}
+
 TEST_F(ReplayTest, HasNoDurationWithoutTimes) {
   trace_.alloc(kBase, kMiB).free(kBase, kMiB);
   EXPECT_EQ(replayed().recorded_us, 2.0);
