@@ -14,6 +14,9 @@
 //
 // Pools, history, sharing, statistics and hooks are parts of an allocator: ashlar/pool.h,
 // ashlar/history.h, ashlar/sharing.h, ashlar/stats.h and ashlar/hooks.h.
+//
+// After a fork, an allocator and everything made from it belong to the parent process: in the
+// child, functions throw InvalidArgument, and destructors do nothing.
 #pragma once
 
 #include <memory>

@@ -10,6 +10,9 @@
 //
 // Unlike device memory, pinned memory does not belong to a stream: record every stream that uses a
 // buffer before freeing it.
+//
+// After a fork, an allocator and its buffers belong to the parent process: in the child, functions
+// throw InvalidArgument, and destructors do nothing.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 // injection, paused streams, deterministic scheduling from a seed, and modelled cost.
 //
 // Thread safe, like the devices. The machine must outlive all uses of its devices. A forked child
-// must not use its parent's machine; destroying its copy does nothing.
+// must not use its parent's machine: device calls fail, and destroying its copy does nothing.
 #pragma once
 
 #include <array>

@@ -10,6 +10,7 @@
 #include "api/block_allocation.h"
 #include "api/live_autostart.h"
 #include "api/unwrap.h"
+#include "base/fork_guard.h"
 #include "base/mutex.h"
 #include "base/text.h"
 #include "config/allocator_options.h"
@@ -19,11 +20,15 @@ namespace ashlar {
 namespace {
 
 // Keeps the liveness flags of destroyed allocators whose buffers may still exist. Never destroyed:
-// buffers may be freed until the process exits.
+// buffers may be freed until the process exits. A forked child replaces its copy, whose mutex a
+// thread of the parent may have locked.
 class RetainedLiveness {
  public:
   static RetainedLiveness& instance() {
-    static RetainedLiveness* const singleton = std::make_unique<RetainedLiveness>().release();
+    static RetainedLiveness* const singleton = [] {
+      run_in_forked_children([] { std::construct_at(&instance()); });
+      return std::make_unique<RetainedLiveness>().release();
+    }();
     return *singleton;
   }
   void add(std::unique_ptr<AllocatorLiveness> liveness) ASHLAR_EXCLUDES(mutex_) {
@@ -58,8 +63,16 @@ Allocator::Allocator(Device& device, const AllocatorOptions& options) {
   impl_->registration.emplace(*this);
 }
 
-// Leaves the registry first, so that no observer visits an allocator that is being destroyed.
-Allocator::~Allocator() { impl_->registration.reset(); }
+// Leaves the registry first, so that no observer visits an allocator that is being destroyed. In a
+// forked child, leaks the implementation: its locks may be held by threads of the parent, which
+// still uses the memory.
+Allocator::~Allocator() {
+  if (!impl_->engine->in_creating_process()) {
+    static_cast<void>(impl_.release());
+    return;
+  }
+  impl_->registration.reset();
+}
 
 Device& Allocator::device() const { return impl_->device; }
 AllocatorPools& Allocator::pools() { return impl_->pools; }
@@ -90,7 +103,7 @@ Status not_an_allocation_error(DeviceAddress address) {
 }
 
 Block* block_at(Engine& engine, DeviceAddress address) {
-  Block* block = engine.addresses().find(address);
+  Block* block = usable(engine).addresses().find(address);
   if (block == nullptr || !block->is_allocated()) unwrap(not_an_allocation_error(address));
   return block;
 }
@@ -106,9 +119,10 @@ DeviceAddress Allocator::allocate_raw(size_t bytes, StreamId stream) {
 void Allocator::free_raw(DeviceAddress address) {
   if (address.is_null()) return;
   Engine& engine = *impl_->engine;
+  const StackId stack = capture_free_stack(engine, __builtin_return_address(0));
   Block* block = engine.addresses().find(address);
   if (block == nullptr) unwrap(not_an_allocation_error(address));
-  unwrap(engine.free(block, capture_free_stack(engine, __builtin_return_address(0))));
+  unwrap(engine.free(block, stack));
 }
 
 void Allocator::record_stream(DeviceAddress address, StreamId stream) {
@@ -123,7 +137,7 @@ void Allocator::record_stream(DeviceAddress address, Device& device, StreamId st
 // Limits and statistics.
 
 void Allocator::trim() {
-  Engine& engine = *impl_->engine;
+  Engine& engine = usable(*impl_->engine);
   Status imports_trimmed = impl_->sharing.trim_imports();
   Status trimmed = engine.trim({}, capture_free_stack(engine, __builtin_return_address(0)));
   unwrap(std::move(imports_trimmed));
@@ -131,25 +145,25 @@ void Allocator::trim() {
 }
 
 size_t Allocator::trim_to(size_t reserved_bytes, const TrimOptions& options) {
-  Engine& engine = *impl_->engine;
+  Engine& engine = usable(*impl_->engine);
   const StackId stack = capture_free_stack(engine, __builtin_return_address(0));
   return unwrap(engine.trim_to({reserved_bytes, options.wait, stack}));
 }
 
 void Allocator::set_memory_fraction(double fraction) {
-  unwrap(impl_->engine->set_memory_fraction(fraction));
+  unwrap(usable(*impl_->engine).set_memory_fraction(fraction));
 }
 
-double Allocator::memory_fraction() const { return impl_->engine->memory_fraction(); }
-void Allocator::set_caching(bool caching) { impl_->engine->set_caching(caching); }
-bool Allocator::is_caching() const { return impl_->engine->is_caching(); }
+double Allocator::memory_fraction() const { return usable(*impl_->engine).memory_fraction(); }
+void Allocator::set_caching(bool caching) { usable(*impl_->engine).set_caching(caching); }
+bool Allocator::is_caching() const { return usable(*impl_->engine).is_caching(); }
 
 void Allocator::set_stream_class(StreamId stream, std::string name) {
-  impl_->engine->set_stream_class(stream, std::move(name));
+  usable(*impl_->engine).set_stream_class(stream, std::move(name));
 }
 
 std::string Allocator::stream_class(StreamId stream) const {
-  return impl_->engine->stream_class(stream);
+  return usable(*impl_->engine).stream_class(stream);
 }
 
 void Allocator::set_default_class_fraction(const std::string& name, double capacity_fraction) {
@@ -157,37 +171,41 @@ void Allocator::set_default_class_fraction(const std::string& name, double capac
     unwrap(Status::invalid_argument(
         text("capacity fraction ", capacity_fraction, " (expected more than 0)")));
   }
-  impl_->engine->set_default_class_fraction(name, capacity_fraction);
+  usable(*impl_->engine).set_default_class_fraction(name, capacity_fraction);
 }
 
-AllocatorStats Allocator::stats() const { return impl_->engine->stats(); }
+AllocatorStats Allocator::stats() const { return usable(*impl_->engine).stats(); }
 
-void AllocatorStatistics::reset_peaks() { engine_.reset_peak_stats(); }
-void AllocatorStatistics::reset_totals() { engine_.reset_total_stats(); }
-size_t AllocatorStatistics::largest_cached_bytes() const { return engine_.largest_cached_bytes(); }
+void AllocatorStatistics::reset_peaks() { usable(engine_).reset_peak_stats(); }
+void AllocatorStatistics::reset_totals() { usable(engine_).reset_total_stats(); }
+size_t AllocatorStatistics::largest_cached_bytes() const {
+  return usable(engine_).largest_cached_bytes();
+}
 
 std::vector<ExpandableSegmentStats> AllocatorStatistics::expandable_segments() const {
-  return engine_.expandable_segments();
+  return usable(engine_).expandable_segments();
 }
 
 // Hooks.
 
-void AllocatorHooks::add_tracker(TraceTracker tracker) { engine_.add_tracker(std::move(tracker)); }
+void AllocatorHooks::add_tracker(TraceTracker tracker) {
+  usable(engine_).add_tracker(std::move(tracker));
+}
 
 void AllocatorHooks::add_oom_observer(std::function<void(const OomNotice&)> observer) {
-  engine_.add_oom_observer(std::move(observer));
+  usable(engine_).add_oom_observer(std::move(observer));
 }
 
 void AllocatorHooks::add_rejection_observer(std::function<void(const OomNotice&)> observer) {
-  engine_.add_rejection_observer(std::move(observer));
+  usable(engine_).add_rejection_observer(std::move(observer));
 }
 
 void AllocatorHooks::add_free_memory_callback(std::function<bool()> callback) {
-  engine_.add_free_memory_callback(std::move(callback));
+  usable(engine_).add_free_memory_callback(std::move(callback));
 }
 
 void AllocatorHooks::add_remap_observer(RemapObserver observer) {
-  unwrap(engine_.add_remap_observer(std::move(observer)));
+  unwrap(usable(engine_).add_remap_observer(std::move(observer)));
 }
 
 // Buffers.
@@ -222,6 +240,7 @@ void Buffer::check_usable() const {
   if (!liveness_->is_alive) {
     unwrap(Status::invalid_argument("the buffer's allocator was destroyed"));
   }
+  usable(*engine_);
 }
 
 void Buffer::record_stream(StreamId stream) {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "api/allocator_registry.h"
+#include "api/unwrap.h"
 #include "ashlar/allocator.h"
 #include "engine/engine.h"
 
@@ -40,8 +41,15 @@ struct AllocatorAccess {
   static Allocator::Impl& impl(const Allocator& allocator) { return *allocator.impl_; }
 };
 
+// Returns `engine`. Throws InvalidArgument in a forked child of the process that created it.
+inline Engine& usable(Engine& engine) {
+  if (!engine.in_creating_process()) [[unlikely]]
+    unwrap(engine.check_not_forked());
+  return engine;
+}
+
 // Returns the block of an address that allocate_raw returned. Throws InvalidArgument if no block is
-// allocated at the address.
+// allocated at the address, and in a forked child.
 Block* block_at(Engine& engine, DeviceAddress address);
 
 // Returns the error for an address that is not allocated.

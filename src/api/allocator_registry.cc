@@ -4,11 +4,21 @@
 #include "api/allocator_registry.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <memory>
 
+#include "api/allocator_impl.h"
+#include "base/fork_guard.h"
+
 namespace ashlar {
+namespace {
+
+void set_inherited(Allocator& allocator) {
+  AllocatorAccess::impl(allocator).engine->set_inherited();
+}
+void set_inherited(HostAllocator& /*allocator*/) {}  // checks for forks on every call
+
+}  // namespace
 
 template <typename Kind>
 AllocatorRegistry<Kind>& AllocatorRegistry<Kind>::instance() {
@@ -17,8 +27,8 @@ AllocatorRegistry<Kind>& AllocatorRegistry<Kind>::instance() {
     // A fork waits for the mutex, so that the child never inherits it locked. If the handlers
     // cannot be registered and a fork occurs while the mutex is locked, the child may deadlock.
     static_cast<void>(::pthread_atfork([] { instance().before_fork(); },
-                                       [] { instance().after_fork(); },
-                                       [] { instance().after_fork(); }));
+                                       [] { instance().after_fork_in_parent(); },
+                                       [] { instance().after_fork_in_child(); }));
     return std::make_unique<AllocatorRegistry>().release();
   }();
   return *singleton;
@@ -30,7 +40,16 @@ void AllocatorRegistry<Kind>::before_fork() {
 }
 
 template <typename Kind>
-void AllocatorRegistry<Kind>::after_fork() {
+void AllocatorRegistry<Kind>::after_fork_in_parent() {
+  mutex_.unlock();
+}
+
+// The condition variable is replaced, because it may have waiting threads of the parent.
+template <typename Kind>
+void AllocatorRegistry<Kind>::after_fork_in_child() {
+  for (const auto& [number, record] : records_) set_inherited(*record.allocator);
+  records_.clear();
+  std::construct_at(&visit_ended_);
   mutex_.unlock();
 }
 
@@ -48,9 +67,7 @@ void AllocatorRegistry<Kind>::remove(uint64_t number) {
   MutexLock lock(mutex_);
   const auto found = records_.find(number);
   found->second.is_leaving = true;
-  while (found->second.visit_count > 0 && found->second.visitor_pid == ::getpid()) {
-    lock.wait(visit_ended_);
-  }
+  while (found->second.visit_count > 0) lock.wait(visit_ended_);
   records_.erase(found);
 }
 
@@ -73,12 +90,11 @@ class AllocatorRegistry<Kind>::Visit {
     const auto found = registry_.records_.find(number);
     if (found == registry_.records_.end() || found->second.is_leaving) return;
     record_ = &found->second;
-    if (record_->visitor_pid != ::getpid()) record_->visit_count = 0;
-    record_->visitor_pid = ::getpid();
     ++record_->visit_count;
   }
+  // Does nothing in a forked child, whose registry has no record of the visited allocator.
   ~Visit() {
-    if (record_ == nullptr) return;
+    if (record_ == nullptr || !fork_guard_.in_creating_process()) return;
     MutexLock lock(registry_.mutex_);
     if (--record_->visit_count == 0) registry_.visit_ended_.notify_all();
   }
@@ -91,6 +107,7 @@ class AllocatorRegistry<Kind>::Visit {
  private:
   AllocatorRegistry& registry_;
   Record* record_ = nullptr;  // not removed before the visit ends
+  const ForkGuard fork_guard_;
 };
 
 template <typename Kind>

@@ -4,9 +4,10 @@
 // allocator registers after its construction and unregisters before its destruction. Unregistering
 // waits for observers that are visiting the allocator, so a visitor should only copy statistics or
 // take a snapshot. Thread safe. No lock is held during a visit.
+//
+// A forked child must not use the allocators that it inherits: its registry starts empty, and the
+// engines of the inherited allocators are told (Engine::set_inherited).
 #pragma once
-
-#include <sys/types.h>
 
 #include <condition_variable>
 #include <cstdint>
@@ -49,7 +50,6 @@ class AllocatorRegistry {
   struct Record {
     Kind* allocator = nullptr;
     size_t visit_count = 0;
-    pid_t visitor_pid = 0;    // process of the visits; a forked child ignores its parent's count
     bool is_leaving = false;  // `remove` waits for visits, and new visits are refused
   };
   class Visit;
@@ -59,7 +59,8 @@ class AllocatorRegistry {
   // Thread safety analysis is off, because it cannot follow a mutex that one function locks and
   // another unlocks.
   void before_fork() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis);
-  void after_fork() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis);
+  void after_fork_in_parent() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis);
+  void after_fork_in_child() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis);
 
   mutable Mutex mutex_;
   std::condition_variable visit_ended_;

@@ -12,15 +12,28 @@
 
 namespace ashlar {
 
-// Return the calling thread's stack if the history records it; else the empty stack.
-inline StackId capture_allocation_stack(Engine& engine, const void* caller) {
-  return engine.history().capture(RecordContext::kState, caller);
-}
-inline StackId capture_free_stack(Engine& engine, const void* caller) {
-  return engine.history().capture(RecordContext::kAll, caller);
+// Out of line, so that callers that record no stacks pay nothing.
+[[gnu::noinline]] inline StackId capture_stack_slow(Engine& engine, RecordContext from,
+                                                    const void* caller) {
+  unwrap(engine.check_not_forked());
+  return engine.history().capture(from, caller);
 }
 
-// Fast path. Returns null if the request needs any other work.
+// Return the calling thread's stack if the history records it; else the empty stack. Throw
+// InvalidArgument in a forked child, which must not use the engine.
+inline StackId capture_allocation_stack(Engine& engine, const void* caller) {
+  if (!engine.history().records_stacks(RecordContext::kState)) [[likely]]
+    return {};
+  return capture_stack_slow(engine, RecordContext::kState, caller);
+}
+inline StackId capture_free_stack(Engine& engine, const void* caller) {
+  if (!engine.history().records_stacks(RecordContext::kAll)) [[likely]]
+    return {};
+  return capture_stack_slow(engine, RecordContext::kAll, caller);
+}
+
+// Fast path. Returns null if the request needs any other work, and in a forked child, whose copy of
+// the history requests stacks (History::set_inherited).
 [[gnu::always_inline]] inline Block* allocate_fast(Engine& engine, size_t bytes, StreamId stream) {
   if (engine.history().records_stacks(RecordContext::kState)) [[unlikely]]
     return nullptr;
@@ -33,6 +46,7 @@ inline StackId capture_free_stack(Engine& engine, const void* caller) {
   return unwrap(engine.allocate({bytes, stream, capture_allocation_stack(engine, caller)}));
 }
 [[gnu::noinline]] inline void free_with_stack(Engine& engine, Block* block, const void* caller) {
+  if (!engine.in_creating_process()) return;
   engine.free_quietly(block, capture_free_stack(engine, caller));
 }
 
@@ -56,6 +70,7 @@ inline void register_address(Engine& engine, Block* block) {
   }
 }
 
+// In a forked child, does nothing.
 [[gnu::always_inline]] inline void free_block(Engine& engine, Block* block,
                                               const void* caller) noexcept {
   if (engine.history().records_stacks(RecordContext::kAll)) [[unlikely]] {

@@ -35,6 +35,12 @@ struct HostAllocator::Impl {
         pinned(make_pinned(device_arg, options,
                            clock_or_null == nullptr ? own_clock : *clock_or_null)) {}
 
+  // Returns the allocator. Throws InvalidArgument in a forked child of the process that created it.
+  PinnedAllocator& usable() const {
+    unwrap(pinned->check_not_forked());
+    return *pinned;
+  }
+
   Device& device;
   SteadyClock own_clock;  // unused if the caller supplied one
   const std::unique_ptr<PinnedAllocator> pinned;
@@ -58,14 +64,22 @@ HostAllocator::HostAllocator(Device& device, const AllocatorOptions& options, Cl
   impl_->registration.emplace(*this);
 }
 
-// Leaves the registry first, so that no observer visits an allocator that is being destroyed.
-HostAllocator::~HostAllocator() { impl_->registration.reset(); }
+// Leaves the registry first, so that no observer visits an allocator that is being destroyed. In a
+// forked child, leaks the implementation, as ~Allocator does.
+HostAllocator::~HostAllocator() {
+  if (!impl_->pinned->in_creating_process()) {
+    static_cast<void>(impl_.release());
+    return;
+  }
+  impl_->registration.reset();
+}
 
 Device& HostAllocator::device() const { return impl_->device; }
 
 HostBuffer HostAllocator::allocate(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
-  return {*impl_->pinned, unwrap(impl_->pinned->allocate(bytes, stream)), bytes};
+  PinnedAllocator& pinned = impl_->usable();
+  return {pinned, unwrap(pinned.allocate(bytes, stream)), bytes};
 }
 
 // The buffer owns the block until the table has an entry for it, so that nothing leaks if the table
@@ -83,6 +97,7 @@ void* HostAllocator::allocate_raw(size_t bytes, StreamId stream) {
 
 void HostAllocator::free_raw(void* memory) {
   if (memory == nullptr) return;
+  PinnedAllocator& pinned = impl_->usable();
   PinnedBlock* block = nullptr;
   {
     MutexLock lock(impl_->mutex);
@@ -95,7 +110,7 @@ void HostAllocator::free_raw(void* memory) {
   if (block == nullptr) {
     unwrap(Status::invalid_argument(text(memory, " did not come from allocate_raw, or was freed")));
   }
-  unwrap(impl_->pinned->free(block));
+  unwrap(pinned.free(block));
 }
 
 bool HostAllocator::record_stream(const void* memory, StreamId stream) {
@@ -103,7 +118,7 @@ bool HostAllocator::record_stream(const void* memory, StreamId stream) {
 }
 
 bool HostAllocator::record_stream(const void* memory, Device& device, StreamId stream) {
-  return unwrap(impl_->pinned->record_stream(memory, {&device, stream}));
+  return unwrap(impl_->usable().record_stream(memory, {&device, stream}));
 }
 
 void HostAllocator::release_capture(CaptureId capture, std::span<const DeviceStream> launched_on) {
@@ -111,24 +126,24 @@ void HostAllocator::release_capture(CaptureId capture, std::span<const DeviceStr
   if (std::any_of(launched_on.begin(), launched_on.end(), has_no_device)) {
     unwrap(Status::invalid_argument("launched_on has a stream without a device (expected both)"));
   }
-  impl_->pinned->release_capture(capture, launched_on);
+  impl_->usable().release_capture(capture, launched_on);
 }
 
 void HostAllocator::begin_routing(PoolId pool, RouteFilter filter) {
-  unwrap(impl_->pinned->begin_routing(pool, std::move(filter)));
+  unwrap(impl_->usable().begin_routing(pool, std::move(filter)));
 }
 
-void HostAllocator::end_routing(PoolId pool) { unwrap(impl_->pinned->end_routing(pool)); }
-void HostAllocator::release_pool(PoolId pool) { unwrap(impl_->pinned->release_pool(pool)); }
+void HostAllocator::end_routing(PoolId pool) { unwrap(impl_->usable().end_routing(pool)); }
+void HostAllocator::release_pool(PoolId pool) { unwrap(impl_->usable().release_pool(pool)); }
 
 int HostAllocator::pool_use_count(PoolId pool) const {
-  return unwrap(impl_->pinned->pool_use_count(pool));
+  return unwrap(impl_->usable().pool_use_count(pool));
 }
 
-void HostAllocator::trim() { unwrap(impl_->pinned->trim()); }
-HostStats HostAllocator::stats() const { return impl_->pinned->stats(); }
-void HostAllocator::reset_peak_stats() { impl_->pinned->reset_peak_stats(); }
-void HostAllocator::reset_total_stats() { impl_->pinned->reset_total_stats(); }
+void HostAllocator::trim() { unwrap(impl_->usable().trim()); }
+HostStats HostAllocator::stats() const { return impl_->usable().stats(); }
+void HostAllocator::reset_peak_stats() { impl_->usable().reset_peak_stats(); }
+void HostAllocator::reset_total_stats() { impl_->usable().reset_total_stats(); }
 
 HostBuffer::HostBuffer(PinnedAllocator& allocator, PinnedBlock* block, size_t bytes)
     : allocator_(&allocator), block_(block), data_(block->memory.begin), bytes_(bytes) {}
@@ -156,13 +171,15 @@ void HostBuffer::record_stream(StreamId stream) {
 
 void HostBuffer::record_stream(Device& device, StreamId stream) {
   if (block_ == nullptr) unwrap(Status::invalid_argument("the buffer is empty"));
+  unwrap(allocator_->check_not_forked());
   static_cast<void>(unwrap(allocator_->record_stream(block_, {&device, stream})));
 }
 
 // PinnedAllocator::free returns no device errors, which its next allocate or trim reports; any
-// error that it does return is a bug.
+// error that it does return is a bug. In a forked child, frees nothing: the memory belongs to the
+// parent.
 void HostBuffer::reset() noexcept {
-  if (block_ != nullptr) {
+  if (block_ != nullptr && allocator_->in_creating_process()) {
     const Status freed = allocator_->free(block_);
     ASHLAR_CHECK(freed.ok());
   }

@@ -27,47 +27,52 @@ AllocatorPools::~AllocatorPools() = default;
 
 PoolId AllocatorPools::create(PoolOptions options) {
   const PoolId pool{0, last_ids_->user.fetch_add(1, std::memory_order_relaxed) + 1};
-  unwrap(engine_.create_pool(pool, std::move(options)));
+  unwrap(usable(engine_).create_pool(pool, std::move(options)));
   return pool;
 }
 
 PoolId AllocatorPools::create_for_capture() {
   const PoolId pool{last_ids_->capture.fetch_add(1, std::memory_order_relaxed) + 1, 0};
-  unwrap(engine_.create_pool(pool, {}));
+  unwrap(usable(engine_).create_pool(pool, {}));
   return pool;
 }
 
-void AllocatorPools::retain(PoolId pool) { unwrap(engine_.retain_pool(pool)); }
-void AllocatorPools::release(PoolId pool) { unwrap(engine_.release_pool(pool)); }
-int AllocatorPools::use_count(PoolId pool) const { return unwrap(engine_.pool_use_count(pool)); }
+void AllocatorPools::retain(PoolId pool) { unwrap(usable(engine_).retain_pool(pool)); }
+void AllocatorPools::release(PoolId pool) { unwrap(usable(engine_).release_pool(pool)); }
+int AllocatorPools::use_count(PoolId pool) const {
+  return unwrap(usable(engine_).pool_use_count(pool));
+}
 
 // The pool may have been destroyed already, by Allocator::trim or when an allocation reclaimed
 // memory. Only an id that was never issued is an error.
 void AllocatorPools::trim(PoolId pool) {
   const bool was_issued = pool.user <= last_ids_->user.load(std::memory_order_relaxed) &&
                           pool.capture <= last_ids_->capture.load(std::memory_order_relaxed);
-  Status trimmed = engine_.trim(pool, capture_free_stack(engine_, __builtin_return_address(0)));
+  const StackId stack = capture_free_stack(engine_, __builtin_return_address(0));
+  Status trimmed = usable(engine_).trim(pool, stack);
   if (trimmed.is(StatusKind::kInvalidArgument) && was_issued) return;
   unwrap(std::move(trimmed));
 }
 
 void AllocatorPools::begin_routing(PoolId pool, RouteFilter filter) {
   if (!filter) unwrap(Status::invalid_argument("the route filter is empty"));
-  unwrap(engine_.begin_routing(pool, std::move(filter)));
+  unwrap(usable(engine_).begin_routing(pool, std::move(filter)));
 }
 
-void AllocatorPools::end_routing(PoolId pool) { unwrap(engine_.end_routing(pool)); }
-void AllocatorPools::notify_capture_begin() { engine_.capture_began(); }
-void AllocatorPools::notify_capture_end() { unwrap(engine_.capture_ended()); }
+void AllocatorPools::end_routing(PoolId pool) { unwrap(usable(engine_).end_routing(pool)); }
+void AllocatorPools::notify_capture_begin() { usable(engine_).capture_began(); }
+void AllocatorPools::notify_capture_end() { unwrap(usable(engine_).capture_ended()); }
 
 std::vector<DeviceAddress> AllocatorPools::live_addresses(PoolId pool) const {
-  return unwrap(engine_.live_in_pool(pool));
+  return unwrap(usable(engine_).live_in_pool(pool));
 }
 
-PoolCheckpoint AllocatorPools::checkpoint(PoolId pool) { return unwrap(engine_.checkpoint(pool)); }
+PoolCheckpoint AllocatorPools::checkpoint(PoolId pool) {
+  return unwrap(usable(engine_).checkpoint(pool));
+}
 
 RestoredPool AllocatorPools::restore(const PoolCheckpoint& checkpoint) {
-  RestoreResult change = unwrap(engine_.restore(checkpoint));
+  RestoreResult change = unwrap(usable(engine_).restore(checkpoint));
   RestoredPool restored;
   for (Block* block : change.allocated) {
     restored.allocated.push_back(Buffer(engine_, liveness_, block, block->requested_bytes));
@@ -77,10 +82,10 @@ RestoredPool AllocatorPools::restore(const PoolCheckpoint& checkpoint) {
 }
 
 void AllocatorPools::pause(std::string_view tag, const PauseOptions& options) {
-  unwrap(engine_.pause(tag, options.backup == PauseBackup::kHost));
+  unwrap(usable(engine_).pause(tag, options.backup == PauseBackup::kHost));
 }
 
-void AllocatorPools::resume(std::string_view tag) { unwrap(engine_.resume(tag)); }
+void AllocatorPools::resume(std::string_view tag) { unwrap(usable(engine_).resume(tag)); }
 
 // Scopes and owners.
 

@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/fork_guard.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "config/environment.h"
 
@@ -20,14 +22,30 @@ Result<Registry> open_registry() {
       {.sim = *std::move(sim), .cuda = std::move(drivers.cuda), .hip = std::move(drivers.hip)});
 }
 
+Mutex registry_mutex;
+// Null until the first call. Never destroyed: at exit, device memory is left to the driver.
+const Result<Registry>* opened_registry ASHLAR_GUARDED_BY(registry_mutex) = nullptr;
+
+// A forked child must not use the devices of its parent, which may also hold the mutex.
+void reset_registry() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  std::construct_at(&registry_mutex);
+  opened_registry = nullptr;
+}
+
 }  // namespace
 
 Result<const Registry*> process_registry() {
-  // Never destroyed: at exit, device memory is left to the driver.
-  static const Result<Registry>* const opened =
-      std::make_unique<const Result<Registry>>(open_registry()).release();
-  if (!opened->ok()) return opened->status();
-  return &opened->value();
+  MutexLock lock(registry_mutex);
+  if (opened_registry == nullptr) {
+    static const bool resets_after_fork = [] {
+      run_in_forked_children(reset_registry);
+      return true;
+    }();
+    static_cast<void>(resets_after_fork);
+    opened_registry = std::make_unique<const Result<Registry>>(open_registry()).release();
+  }
+  if (!opened_registry->ok()) return opened_registry->status();
+  return &opened_registry->value();
 }
 
 Result<Device*> process_device(std::string_view backend, size_t index) {

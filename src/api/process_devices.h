@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The devices of all back ends, opened once per process on first use: for the C API and the PyTorch
-// plug-in, which name devices instead of owning them. Thread safe.
+// plug-in, which name devices instead of owning them. A forked child opens its own. Thread safe.
 #pragma once
 
 #include <string_view>

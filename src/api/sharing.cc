@@ -64,8 +64,9 @@ Share& Share::operator=(Share&& other) noexcept {
   return *this;
 }
 
+// In a forked child, ends nothing: the share belongs to the parent.
 void Share::reset() noexcept {
-  if (server_ != nullptr) server_->end_share(block_);
+  if (server_ != nullptr && server_->in_creating_process()) server_->end_share(block_);
   server_ = nullptr;
   block_ = nullptr;
   handle_.clear();
@@ -74,6 +75,7 @@ void Share::reset() noexcept {
 // Imports.
 
 struct SharedBuffer::Impl {
+  Engine& engine;
   Imports& imports;
   Device& device;                  // of the allocator that opened the buffer
   std::shared_ptr<Import> import;  // shared by all buffers that opened the same handle
@@ -81,6 +83,7 @@ struct SharedBuffer::Impl {
 };
 
 SharedBuffer AllocatorSharing::open(std::string_view handle, StreamId stream) {
+  usable(engine_);
   const ShareHandle parsed = unwrap(parse_share_handle(handle));
   if (!parsed.is_bare && impl_->server.is_own(parsed.exporter)) {
     unwrap(Status::invalid_argument(
@@ -88,7 +91,7 @@ SharedBuffer AllocatorSharing::open(std::string_view handle, StreamId stream) {
   }
   std::shared_ptr<Import> import = unwrap(impl_->imports.open(handle));
   const DeviceStream first{&engine_.device(), stream};
-  SharedBuffer::Impl impl{impl_->imports, engine_.device(), std::move(import), {first}};
+  SharedBuffer::Impl impl{engine_, impl_->imports, engine_.device(), std::move(import), {first}};
   return SharedBuffer(std::make_unique<SharedBuffer::Impl>(std::move(impl)));
 }
 
@@ -124,12 +127,18 @@ void SharedBuffer::record_stream(Device& device, StreamId stream) {
 
 bool SharedBuffer::is_exporter_alive() const {
   if (impl_ == nullptr) unwrap(Status::invalid_argument("the shared buffer is empty"));
+  usable(impl_->engine);
   const std::optional<Lease>& lease = impl_->import->lease;
   return !lease || lease->is_exporter_alive();
 }
 
+// In a forked child, leaks the import, which belongs to the parent.
 void SharedBuffer::reset() noexcept {
   if (impl_ == nullptr) return;
+  if (!impl_->engine.in_creating_process()) {
+    static_cast<void>(impl_.release());
+    return;
+  }
   impl_->imports.close(std::move(impl_->import), std::move(impl_->uses));
   impl_.reset();
 }
@@ -160,6 +169,7 @@ AddressRange AllocatorSharing::base_of(const Block* block) const {
 // Peers.
 
 void AllocatorSharing::enable_peer_access(Device& accessor) {
+  usable(engine_);
   const DeviceProperties& own_properties = engine_.device().properties();
   const DeviceProperties& accessor_properties = accessor.properties();
   if (own_properties.backend != accessor_properties.backend) {
@@ -174,9 +184,9 @@ void AllocatorSharing::enable_peer_access(Device& accessor) {
 
 // A plain copy requires access to both ends but is faster than a peer copy, which requires none.
 void AllocatorSharing::copy_to(const Allocator& destination, const CopyRequest& copy) {
-  Device& device = engine_.device();
+  Device& device = usable(engine_).device();
   const DeviceIndex target = destination.device().properties().index;
-  const Engine& target_engine = *AllocatorAccess::impl(destination).engine;
+  const Engine& target_engine = usable(*AllocatorAccess::impl(destination).engine);
   const bool has_access = target_engine.is_accessor(device.properties().index);
   unwrap(has_access ? device.copy(copy.to, copy.from, copy.bytes, copy.stream)
                     : device.copy_to_peer(target, copy.to, copy.from, copy.bytes, copy.stream));

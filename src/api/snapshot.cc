@@ -41,23 +41,23 @@ void drop_entries_before(int64_t since_us, Snapshot& snapshot) {
 }  // namespace
 
 void AllocatorHistory::start(HistoryOptions options) {
-  unwrap(engine_.history().start(std::move(options)));
+  unwrap(usable(engine_).history().start(std::move(options)));
 }
 
-void AllocatorHistory::stop() { engine_.history().stop(); }
-bool AllocatorHistory::is_recording() const { return engine_.history().is_on(); }
+void AllocatorHistory::stop() { usable(engine_).history().stop(); }
+bool AllocatorHistory::is_recording() const { return usable(engine_).history().is_on(); }
 
 void AllocatorHistory::annotate(std::vector<std::pair<std::string, std::string>> fields) {
-  engine_.history().annotate(engine_.device().properties().index, std::move(fields));
+  usable(engine_).history().annotate(engine_.device().properties().index, std::move(fields));
 }
 
 void AllocatorHistory::annotate(DeviceAddress address, const std::string& text) {
-  unwrap(engine_.annotate(address, text));
+  unwrap(usable(engine_).annotate(address, text));
 }
 
 Snapshot Allocator::snapshot(const SnapshotOptions& options) {
   Snapshot snapshot;
-  Engine& engine = *impl_->engine;
+  Engine& engine = usable(*impl_->engine);
   EngineSnapshot state = engine.take_snapshot(options.pool);
   snapshot.segments = std::move(state.segments);
   snapshot.views = std::move(state.views);
@@ -86,6 +86,13 @@ Region::Region(Allocator& allocator, std::string name)
   history_.annotate({{"name", name_}, {"stage", "START"}});
 }
 
-Region::~Region() { history_.annotate({{"name", name_}, {"stage", "END"}}); }
+// The mark is missing in a forked child, which must not use the history, and if the host has no
+// memory for it.
+Region::~Region() {
+  try {
+    history_.annotate({{"name", name_}, {"stage", "END"}});
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): see above
+  }
+}
 
 }  // namespace ashlar

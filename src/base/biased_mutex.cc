@@ -12,12 +12,20 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/fork_guard.h"
 
 namespace ashlar {
 namespace {
 
 Mutex unused_mutex;
 ThreadRecord* unused_records ASHLAR_GUARDED_BY(unused_mutex) = nullptr;  // a linked list
+
+// In a forked child, the mutex may be locked by a thread of the parent, and the list may be
+// inconsistent. The child starts with an empty list.
+void reset_unused_records() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  std::construct_at(&unused_mutex);
+  unused_records = nullptr;
+}
 
 // Returns the record to the unused list when the thread ends.
 struct RecordReturner {
@@ -38,6 +46,11 @@ long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); 
 constinit thread_local ThreadRecord* ThreadRecord::own_record = nullptr;
 
 ThreadRecord* ThreadRecord::acquire() {
+  static const bool resets_after_fork = [] {
+    run_in_forked_children(reset_unused_records);
+    return true;
+  }();
+  static_cast<void>(resets_after_fork);
   thread_local RecordReturner returner;
   returner.record = &own_record;
   {

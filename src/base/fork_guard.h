@@ -13,9 +13,18 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <utility>
 
+#include "ashlar/status.h"
+
 namespace ashlar {
+
+// Makes every child that is forked from now on run `handler` before it has a second thread. Cannot
+// be undone. Has no effect if memory runs out.
+inline void run_in_forked_children(void (*handler)()) {
+  static_cast<void>(::pthread_atfork(nullptr, nullptr, handler));
+}
 
 class ForkGuard {
  public:
@@ -26,13 +35,20 @@ class ForkGuard {
   bool in_creating_process() const {
     return fork_count_ == process_fork_count.load(std::memory_order_relaxed);
   }
+  // Returns kInvalidArgument in a forked child. `object` names the object for the message.
+  Status check_not_forked(std::string_view object) const {
+    return in_creating_process() ? Status() : error(object);
+  }
 
  private:
+  static Status error(std::string_view object);
   // Returns process_fork_count. The first call registers the handler that counts.
   static uint64_t count_forks() {
     // Registration fails only if memory runs out; forks are then not counted.
-    static const int registered = ::pthread_atfork(
-        nullptr, nullptr, [] { process_fork_count.fetch_add(1, std::memory_order_relaxed); });
+    static const bool registered = [] {
+      run_in_forked_children([] { process_fork_count.fetch_add(1, std::memory_order_relaxed); });
+      return true;
+    }();
     static_cast<void>(registered);
     return process_fork_count.load(std::memory_order_relaxed);
   }

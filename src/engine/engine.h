@@ -22,6 +22,7 @@
 #include "ashlar/stats.h"
 #include "ashlar/status.h"
 #include "ashlar/trace.h"
+#include "base/fork_guard.h"
 #include "engine/block.h"
 #include "engine/block_table.h"
 #include "engine/trim_selection.h"
@@ -73,6 +74,17 @@ void append_block(const Block& block, SnapshotSegment& segment);
 class Engine {
  public:
   virtual ~Engine() = default;
+
+  // Forks.
+  //
+  // A forked child must neither use nor destroy an engine of its parent: threads of the parent may
+  // have held the locks. Callers check this, because the engine's fast path does not.
+
+  bool in_creating_process() const { return fork_guard_.in_creating_process(); }
+  // Returns kInvalidArgument in a forked child.
+  Status check_not_forked() const { return fork_guard_.check_not_forked("the allocator"); }
+  // Called in a forked child before it has a second thread: see History::set_inherited.
+  void set_inherited() { history_.set_inherited(); }
 
   virtual Device& device() const = 0;
   // Blocks whose addresses were handed out as plain pointers. Code that hands out a pointer inserts
@@ -228,6 +240,9 @@ class Engine {
  protected:
   BlockTable addresses_;
   History history_;
+
+ private:
+  const ForkGuard fork_guard_;
 };
 
 }  // namespace ashlar

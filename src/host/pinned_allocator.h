@@ -25,6 +25,7 @@
 #include "ashlar/device.h"
 #include "ashlar/host_stats.h"
 #include "ashlar/options.h"
+#include "base/fork_guard.h"
 #include "base/mutex.h"
 #include "host/pinned_block.h"
 #include "host/pinned_pending.h"
@@ -50,6 +51,12 @@ class PinnedAllocator {
   PinnedAllocator& operator=(const PinnedAllocator&) = delete;
 
   Device& device() const { return device_; }
+
+  // A forked child must neither use nor destroy an allocator of its parent, which has the thread of
+  // the poller and may have held the locks. Callers check this.
+  bool in_creating_process() const { return fork_guard_.in_creating_process(); }
+  // Returns kInvalidArgument in a forked child.
+  Status check_not_forked() const { return fork_guard_.check_not_forked("the host allocator"); }
 
   // Returns a block of at least `bytes`, sized by PinnedSizes, with arbitrary contents. The stream
   // only selects the pool. kInvalidArgument: `bytes` is 0. kOutOfMemory: the size is unreasonable,
@@ -137,6 +144,7 @@ class PinnedAllocator {
 
   Device& device_;
   Clock& clock_;
+  const ForkGuard fork_guard_;
   const PinnedSizes sizes_;
   PinnedSource source_;
   PinnedPending pending_;

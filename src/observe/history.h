@@ -39,10 +39,15 @@ class History {
   StackId capture(RecordContext from, const void* first) {
     return records_stacks(from) ? capture_slow(first) : StackId();
   }
+  // After set_inherited, returns true for every level.
   bool records_stacks(RecordContext from) const {
     const RecordContext level = context();
     return level >= from && level != RecordContext::kNever;
   }
+  // Called in a forked child, which must not use the history. Makes callers leave their fast path,
+  // which records no stacks, so that the fast path needs no check of its own for forks.
+  void set_inherited() { context_.store(kInherited, std::memory_order_relaxed); }
+
   // Records an entry with the current time and the thread's context. Drops the stack if the
   // recording level is below kAlloc. A non-null `text` replaces the thread's metadata.
   void record(const TraceEntry& entry, const std::string* text = nullptr) {
@@ -90,6 +95,8 @@ class History {
   const StackTable& stacks() const { return stacks_; }
 
  private:
+  static constexpr auto kInherited = static_cast<RecordContext>(UINT8_MAX);  // above all levels
+
   StackId capture_slow(const void* first);
 
   // One operation in the ring: 64 bytes.

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/fork_guard.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
 #include "share/protocol.h"
@@ -46,6 +47,8 @@ class ShareServer {
   // Undoes one call of share. REQUIRES: the block is shared.
   void end_share(Block* block);
 
+  // Returns false in a forked child, which must not use the server.
+  bool in_creating_process() const { return fork_guard_.in_creating_process(); }
   // Returns whether handles with this token come from this server.
   bool is_own(const ExporterToken& token) const;
 
@@ -87,6 +90,7 @@ class ShareServer {
 
   Engine& engine_;
   const Limits limits_;
+  const ForkGuard fork_guard_;
 
   mutable Mutex mutex_;
   std::map<uint64_t, SharedBlock> shared_ ASHLAR_GUARDED_BY(mutex_);

@@ -29,6 +29,9 @@
 //  Text      is UTF-8 and null-terminated.
 //  Callbacks are called with no lock held, from any thread, and may call the library. They must
 //            neither throw nor longjmp. Callbacks with other rules say so at their declaration.
+//  Forks     Objects that were created before a fork belong to the parent process: in the child,
+//            their use is ASHLAR_INVALID_ARGUMENT, and their destruction does nothing. The child
+//            opens devices and creates objects of its own.
 #pragma once
 
 // NOLINTBEGIN(modernize-use-using, readability-identifier-naming): this is C.
@@ -102,7 +105,7 @@ typedef struct ashlar_device ashlar_device;
 // not available on this machine; the message gives the reason.
 ASHLAR_C_API ashlar_status ashlar_device_count(const char* backend,
                                                size_t* count) ASHLAR_C_NOEXCEPT;
-// Opens a device. Calls for the same device return the same handle.
+// Opens a device. Calls for the same device in the same process return the same handle.
 ASHLAR_C_API ashlar_status ashlar_device_open(const char* backend, size_t index,
                                               ashlar_device** device) ASHLAR_C_NOEXCEPT;
 

@@ -53,9 +53,10 @@ ashlar_status ashlar_free(ashlar_allocator* allocator, void* memory) noexcept {
   if (memory == nullptr) return ASHLAR_OK;
   Engine& engine = allocator->engine;
   try {
+    const StackId stack = capture_free_stack(engine, __builtin_return_address(0));
     Block* block = engine.addresses().find(DeviceAddress::of(memory));
     if (block == nullptr) return fail(not_an_allocation_error(DeviceAddress::of(memory)));
-    return code_of(engine.free(block, capture_free_stack(engine, __builtin_return_address(0))));
+    return code_of(engine.free(block, stack));
   } catch (...) {
     return fail_with_current_exception();
   }
@@ -96,8 +97,8 @@ ashlar_status ashlar_record_block_stream(ashlar_allocator* allocator, ashlar_blo
                                          ashlar_stream stream) noexcept {
   if (allocator == nullptr) return fail_invalid_argument(kNoAllocator);
   if (!is_live(block)) return fail_invalid_argument(kNoBlock);
-  Engine& engine = allocator->engine;
   try {
+    Engine& engine = usable(allocator->engine);
     return code_of(engine.record_stream(block_of(block), {&engine.device(), stream_id(stream)}));
   } catch (...) {
     return fail_with_current_exception();

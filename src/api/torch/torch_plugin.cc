@@ -95,8 +95,8 @@ void* ashlar_torch_pool_alloc(size_t bytes, int device, void* stream) noexcept {
   void* memory = nullptr;
   const void* caller = __builtin_return_address(0);
   (void)guarded([&] {
-    const UnannouncedCapture capture(TorchAllocators::instance().allocator(device).engine,
-                                     stream_id(stream));
+    Engine& engine = usable(TorchAllocators::instance().allocator(device).engine);
+    const UnannouncedCapture capture(engine, stream_id(stream));
     memory = allocate(bytes, device, stream, caller);
   });
   return memory;

@@ -36,7 +36,7 @@ GpuDevice::GpuDevice(BackendState& backend, DeviceIndex index, DeviceInfo info)
 // Does not release memory, events and live streams that the user left behind: they belong to the
 // primary context, which other code in the process may still use.
 GpuDevice::~GpuDevice() {
-  if (!is_open_) return;
+  if (!is_open_ || !fork_guard_.in_creating_process()) return;
   {
     const ContextGuard context(driver(), ordinal());
     for (const StreamId stream : streams_.retired()) (void)driver().destroy_stream(stream);
@@ -47,6 +47,8 @@ GpuDevice::~GpuDevice() {
 }
 
 Status GpuDevice::ensure_open() const {
+  // Drivers do not support forks, and a thread of the parent may have held this object's locks.
+  if (Status forked = fork_guard_.check_not_forked("the device"); !forked.ok()) return forked;
   // Const functions such as properties() may be the first call, which initializes the device.
   GpuDevice& self = const_cast<GpuDevice&>(*this);
   std::call_once(open_once_, [&self] { self.open_status_ = self.initialize(); });

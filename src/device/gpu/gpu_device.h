@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "ashlar/device.h"
+#include "base/fork_guard.h"
 #include "base/mutex.h"
 #include "device/gpu/address_registry.h"
 #include "device/gpu/driver.h"
@@ -206,6 +207,7 @@ class GpuDevice final : public Device {
 
   BackendState& backend_;
   const DeviceInfo info_;
+  const ForkGuard fork_guard_;
   mutable std::once_flag open_once_;
   // Written by the constructor and the first ensure_open(), constant afterwards.
   DeviceProperties properties_;

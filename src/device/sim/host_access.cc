@@ -12,8 +12,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "ashlar/sim.h"
+#include "base/fork_guard.h"
 #include "base/mutex.h"
 
 namespace ashlar::sim {
@@ -32,6 +34,10 @@ size_t used_slots ASHLAR_GUARDED_BY(slots_mutex) = 0;
 size_t next_slot ASHLAR_GUARDED_BY(slots_mutex) = 0;  // start of the search for a free slot
 struct sigaction previous_action;
 std::atomic<bool> installed{false};
+
+// In a forked child, the mutex may be locked by a thread of the parent. The counters may then be
+// off by one, which only makes the table look full one range earlier or later.
+void reset_slots_mutex() { std::construct_at(&slots_mutex); }
 
 bool is_device_memory(uint64_t address) {
   for (const Slot& slot : slots) {
@@ -80,6 +86,11 @@ void handle_fault(int number, siginfo_t* info, void* context) {
 }  // namespace
 
 size_t watch_host_access(AddressRange range) {
+  static const bool resets_after_fork = [] {
+    run_in_forked_children(reset_slots_mutex);
+    return true;
+  }();
+  static_cast<void>(resets_after_fork);
   MutexLock lock(slots_mutex);
   if (used_slots == slots.size()) return kNoWatch;
   for (size_t tried = 0; tried < slots.size(); ++tried) {

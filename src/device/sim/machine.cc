@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Constructs a machine from its options, and implements the functions that only a simulation has.
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <fstream>
@@ -136,7 +134,7 @@ Result<std::unique_ptr<Machine>> Machine::try_create(const Options& options) {
 Machine::Machine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Machine::~Machine() {
-  if (impl_->process != ::getpid()) {
+  if (!impl_->fork_guard.in_creating_process()) {
     // A forked child must not destroy the machine: it does not have the machine's threads, and
     // shares the machine's files with its parent.
     (void)impl_.release();

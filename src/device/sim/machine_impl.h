@@ -5,13 +5,12 @@
 // destroyed before the memory they refer to.
 #pragma once
 
-#include <unistd.h>
-
 #include <atomic>
 #include <memory>
 #include <vector>
 
 #include "ashlar/sim.h"
+#include "base/fork_guard.h"
 #include "device/sim/address_space.h"
 #include "device/sim/capture_table.h"
 #include "device/sim/event_table.h"
@@ -30,8 +29,7 @@ struct Machine::Impl {
   ~Impl();
 
   const Options options;
-  const pid_t process =
-      ::getpid();  // the creating process; a forked child must not use the machine
+  const ForkGuard fork_guard;              // a forked child must not use the machine
   const std::unique_ptr<Clock> own_clock;  // null if Options::clock is set
   Clock& clock;
   FaultInjector faults;

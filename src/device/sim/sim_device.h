@@ -156,6 +156,9 @@ auto SimDevice::call(DeviceCall kind, const Body& body)
       return outcome.status();
     }
   };
+  // A forked child has none of the machine's threads, and may have inherited its mutexes locked.
+  Status forked = machine_.fork_guard.check_not_forked("the simulated device");
+  if (!forked.ok()) return forked;
   if (Status entered = interceptor_.enter(kind); !entered.ok()) {
     if (entered.is(StatusKind::kDeviceLost)) drop_work();
     last_error_.record(entered);

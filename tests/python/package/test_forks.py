@@ -126,3 +126,47 @@ with multiprocessing.get_context("fork").Pool(1) as pool:
 in_a_child(lambda: print(recording.summary()["peak_requested_bytes"]))
 """)
     assert printed == "1000\n"
+
+
+@pytest.mark.parametrize(
+    "engine", ["engine:paged", "engine:classic", "engine:classic,expandable_segments:True",
+               "engine:async"])
+def test_children_do_not_hang_while_threads_allocate(engine):
+    printed = run_forking(f"""
+import signal
+own = ashlar.Allocator(machine.device(0), {engine!r})
+host = ashlar.HostAllocator(machine.device(0))
+kept, kept_host, stream = own.allocate(64), host.allocate(64), ashlar.Stream(machine.device(0))
+own.start_history()
+is_stopping = threading.Event()
+def load():
+    while not is_stopping.is_set():
+        first, second = own.allocate(1000, stream), own.allocate(3 << 20)
+        second.record_stream(stream)
+        host.allocate(4096)
+threads = [threading.Thread(target=load) for _ in range(3)]
+for thread in threads:
+    thread.start()
+def use_and_free():
+    global own, host
+    assert refused(lambda: own.allocate(64)) and refused(own.stats)
+    assert refused(lambda: host.allocate(64))
+    kept.free()
+    kept_host.free()
+    own = host = None
+def use_own():
+    ashlar.Allocator("sim:0", {engine!r}).allocate(64).write(b"1")
+for number in range(60):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        (use_and_free, use_own, lambda: None)[number % 3]()
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0, number
+is_stopping.set()
+for thread in threads:
+    thread.join()
+kept.write(b"parent")
+print(kept.read(0, 6))
+""")
+    assert printed == "b'parent'\n"
