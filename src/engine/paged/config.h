@@ -12,7 +12,8 @@
 namespace ashlar::paged {
 
 struct PagedConfig {
-  // `device` and `clock` outlive the engine. A null clock is the system's steady clock.
+  // `device` and `clock` outlive the engine. If `clock` is null, the engine uses the system's
+  // steady clock.
   PagedConfig(Device& device, const AllocatorOptions& options, Clock* clock);
 
   Device& device;
@@ -21,7 +22,7 @@ struct PagedConfig {
   const DeviceIndex index;
   const size_t capacity_bytes;
   // The unit of the sizes of extents. 0 if the device cannot map one extent at several addresses;
-  // all pools are then plain.
+  // all pools then consist of plain segments.
   const size_t granule_bytes;
   const ExtentSizing sizing;
   // The fraction of a request's size that a free range may strand before the planner searches other

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The fast path of allocate and free, which serves nearly every request. Both operations require
-// that there are no trackers and that the arena's lock is biased to the calling thread, which is so
-// if no other thread has used the arena recently. An allocation also requires the default pool, and
-// a recently freed block of about the requested size.
+// that there are no trackers and that the arena's lock is biased to the calling thread, which is
+// the case if no other thread has used the arena recently. An allocation is also served only from
+// the default pool, and only if a quick list holds a block of about the requested size.
 //
 // The fast path makes no function call, except to record history or to redistribute peak headroom,
-// so that no registers need to be saved. To take a lock that is biased to the calling thread costs
+// so that no registers need to be saved. Taking a lock that is biased to the calling thread costs
 // two plain stores. The slower paths of PagedEngine serve all other requests.
 //
 // Thread safe. `set_enabled` is called under the engine's lock.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes and restores checkpoints of private pools. While the pool is retained none of its mappings
-// is removed, so every block of a checkpoint can be allocated at its address again. Stateless. All
-// functions need the engine's lock.
+// Takes and restores checkpoints of private pools. While a pool with a checkpoint is retained, none
+// of its mappings is removed, so every block of the checkpoint can be allocated at its address
+// again. Stateless. All functions need the engine's lock.
 #pragma once
 
 #include <vector>
@@ -22,9 +22,11 @@ class PoolCheckpointer {
                    DeferredError& error)
       : pools_(pools), stitcher_(stitcher), tracer_(tracer), error_(error) {}
 
-  // kInvalidArgument: a block cannot be recorded (check_recordable).
+  // Records the blocks of the pool. kInvalidArgument: a block cannot be recorded
+  // (check_recordable).
   static Result<PoolCheckpoint> take(PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
-  // Checks everything before it changes anything: on failure the pool is unchanged.
+  // Frees all blocks of the pool, then allocates those that were allocated at the checkpoint. All
+  // checks come first, so that a failure leaves the blocks unchanged.
   Result<RestoreResult> restore(PagedPool& pool, const PoolCheckpoint& checkpoint)
       ASHLAR_REQUIRES(engine_lock);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Records the engine's operations in the history, and queues them for trackers. Entries for one
-// address are in order, since blocks are traced under the lock of their arena and memory under the
-// engine's.
+// address are in order, since blocks are traced under the lock of their arena, and extents and
+// segments under the engine's lock.
 #pragma once
 
 #include "engine/hooks.h"
@@ -22,8 +22,8 @@ class RequestTracer {
   // Calls the trackers. REQUIRES: no lock is held.
   void notify() { hooks_.notify(); }
 
-  // The call stack of the current operation, for entries about extents, segments and completed
-  // frees.
+  // Sets the call stack of the current operation, which entries about extents, segments and
+  // completed frees contain.
   void set_stack(StackId stack) ASHLAR_REQUIRES(engine_lock) { stack_ = stack; }
   StackId stack() const ASHLAR_REQUIRES(engine_lock) { return stack_; }
 
@@ -41,9 +41,10 @@ class RequestTracer {
   void trace_free_completed(const PagedBlock& block) ASHLAR_REQUIRES(engine_lock) {
     if (is_on()) trace(TraceAction::kFreeCompleted, block, stack_);
   }
-  // For the fast path: record into the history only. REQUIRES: no trackers. Out of line and hot: if
-  // they were inlined, the compiler would optimize the unlikely branch for size and copy the entry
-  // with a string instruction, which takes as long as the whole request.
+  // The next two functions are for the fast path, and record only into the history. REQUIRES: there
+  // are no trackers. They are out of line and hot: if they were inlined, the compiler would
+  // optimize the unlikely branch for size and copy the entry with a string instruction, which takes
+  // as long as the whole request.
   [[gnu::noinline, gnu::hot]] static void record_alloc_fast(History& history,
                                                             const PagedBlock& block);
   [[gnu::noinline, gnu::hot]] static void record_free_fast(History& history,

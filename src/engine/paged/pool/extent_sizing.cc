@@ -31,8 +31,8 @@ ExtentCountBounds extent_count_bounds(PagedPolicy policy) {
   return {160, 320};
 }
 
-// Number of extents that a block of the typical size consists of, as far as the bounds allow.
-// Measured together with the bounds of `balanced`.
+// Number of extents that a block of the typical size consists of, as far as the bounds allow. This
+// value was measured together with the bounds of `balanced`.
 constexpr size_t kExtentsPerBlock = 8;
 
 // The target size of an extent for large blocks is at most this. With 32 MiB, the recorded runs
@@ -67,8 +67,8 @@ size_t ExtentSizing::max_overshoot_bytes(size_t bytes) {
   return std::max(bytes / kOvershootDivisor, kMinOvershootBytes);
 }
 
-// Rounds to the nearest number. If the remainder is less than half an extent, the last extent
-// includes it.
+// Rounds the number of extents to the nearest integer, but at least to 1. If the remainder is less
+// than half an extent, the last extent includes the remainder.
 size_t ExtentSizing::extent_count(const GrowthRequest& request, size_t new_bytes) const {
   const size_t each = extent_bytes(request);
   return new_bytes == 0 ? 0 : std::max(size_t{1}, (new_bytes + each / 2) / each);

@@ -24,8 +24,8 @@ struct GrowthRequest {
 
 class ExtentSizing {
  public:
-  // With `is_shareable`, all extents of one kind have the same size, because handles for other
-  // processes describe them by one size.
+  // If `is_shareable`, all extents for small blocks have one size, and so have all extents for
+  // large blocks, because a handle for another process states one size for all extents of a block.
   ExtentSizing(PagedPolicy policy, size_t granule_bytes, bool is_shareable)
       : policy_(policy),
         granule_bytes_(granule_bytes),
@@ -36,15 +36,16 @@ class ExtentSizing {
   bool is_shareable() const { return is_shareable_; }
   // Whether an idle extent of this size may be mapped for a request.
   bool can_reuse(size_t extent_bytes, bool is_small) const;
-  // New memory is created in multiples of this size.
+  // Returns the unit of growth: the size of new memory is a multiple of it.
   size_t growth_step_bytes(bool is_small) const;
-  // The maximum growth of a view for one request that is within the stitch budget.
+  // Returns the maximum growth of a view for one request that is within the stitch budget.
   size_t max_growth_bytes(size_t bytes, bool is_small) const;
-  // The maximum number of bytes by which the last reused extent may exceed the memory that is still
-  // missing for a block of `bytes`.
+  // Returns the maximum number of bytes by which the last reused extent may exceed the memory that
+  // is still missing for a block of `bytes`.
   static size_t max_overshoot_bytes(size_t bytes);
 
-  // The number of extents for `new_bytes` of new memory, and their sizes.
+  // The next two functions return the number and the sizes of the extents for `new_bytes` of new
+  // memory.
   size_t extent_count(const GrowthRequest& request, size_t new_bytes) const;
   std::vector<size_t> extent_sizes(const GrowthRequest& request, size_t new_bytes) const;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The merged free blocks of an arena, in lists by size. The sizes of one list differ by at most a
-// sixteenth, and a bitmap marks the lists that are not empty. Insert and erase take constant time,
-// as does each step of a search. Not thread safe: guarded by the arena's lock.
+// The merged free blocks of a sub-arena, in lists by size. The sizes of one list differ by at most
+// a sixteenth, and a bitmap marks the lists that are not empty. Insert and erase take constant
+// time, as does each step of a search. Not thread safe: guarded by the arena's lock.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace ashlar::paged {
 
 class FreeRanges {
  public:
-  // The blocks that a visitor accepts next: any, only blocks of the first list, or none.
+  // The blocks that a visitor still accepts: any block, only blocks of the first list, or none.
   enum class Next { kAny, kNotLarger, kNone };
 
   void insert(PagedBlock* block) {
@@ -41,12 +41,12 @@ class FreeRanges {
   // Visits blocks of at least `bytes`, roughly in order of size, until `visit` returns kNone. The
   // visitor may erase the block it is given. The first list also holds blocks that are too small,
   // each of which costs a CPU cache miss. Therefore, after a few such blocks, the larger lists are
-  // visited before the remainder of the first list. After kNotLarger, only a few of the remainder
-  // are visited.
+  // visited before the remainder of the first list. If the visitor returns kNotLarger for a larger
+  // block, only a few blocks of that remainder are visited.
   template <typename Visit>
   void visit_at_least(size_t bytes, const Visit& visit) const {
     const size_t first = list_of(bytes);
-    if (first >= kListCount) return;  // larger than any device
+    if (first >= kListCount) return;  // `bytes` exceeds the memory of any device
     PagedBlock* rest = heads_[first];
     for (int too_small = 0; rest != nullptr && too_small < kMaxTooSmall;) {
       PagedBlock* block = rest;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Searches for a place. Scans packed slots first, and reads a block or a slot only if a better
-// place is possible there.
+// Searches for the place of a block. Scans packed slots first, and reads a block or a slot only if
+// that could yield a better place.
 #include "engine/paged/pool/planner.h"
 
 #include <algorithm>
@@ -12,23 +12,24 @@
 namespace ashlar::paged {
 namespace {
 
-// The cost of borrowing a byte from another stream, whose work must be waited for, in stranded
-// bytes. A mixture-of-experts run reserves 1.032 to 1.035 times its peak of live bytes for all
-// values from 0 to 0.5, and 1.26 times for 1 (docs/internals/experiments/paged_engine.md).
+// The cost, in stranded bytes, of borrowing a byte from another stream, for whose work the
+// requesting stream must wait. A mixture-of-experts run reserves 1.032 to 1.035 times its peak of
+// live bytes for all values from 0 to 0.5, and 1.26 times for 1
+// (docs/internals/experiments/paged_engine.md).
 constexpr double kBorrowCost = 0.25;
 
-// After this many visits, a search accepts any place for which BestPlace::is_good. With 1,000, the
+// After this many visits, a search ends as soon as BestPlace::is_good returns true. With 1,000, the
 // recorded runs reserve the same amount of memory, and a mixture-of-experts run needs 50 % more
 // host time.
 constexpr int64_t kEnoughVisits = 200;
 
-// Visits per place: the blocks at both ends of a range, and their neighbours
-// (Planner::range_around).
+// The number of visits for considering one place: the blocks at both ends of a range, and their
+// neighbours (Planner::range_around).
 constexpr int64_t kVisitsPerPlace = 4;
 
-// Exchange rate between driver time and memory: one millisecond for one MiB. Halving or doubling it
-// changes no recorded run; with 0, the recorded runs reserve 0.1 % more memory
-// (docs/internals/experiments/paged_engine.md).
+// The exchange rate between driver time and memory: one millisecond costs as much as one MiB.
+// Halving or doubling it changes no recorded run; with 0, the recorded runs reserve 0.1 % more
+// memory (docs/internals/experiments/paged_engine.md).
 constexpr double kByteCostPerDriverUs = double(kMiB) / 1000;
 
 }  // namespace
@@ -38,7 +39,7 @@ struct Planner::UsableRange {
   PagedBlock* first = nullptr;
   size_t begin = 0;
   size_t end = 0;
-  size_t borrowed_bytes = 0;  // last used by other streams
+  size_t borrowed_bytes = 0;  // bytes last used by other streams
 };
 
 // The usable end of a view.
@@ -61,8 +62,8 @@ class Planner::BestPlace {
   // Whether the place has exactly the wanted size and strands nothing.
   bool is_perfect() const { return is_perfect_; }
 
-  // Whether a range with `idle_bytes`, and at most `beside_bytes` of free memory next to them,
-  // could be cheaper.
+  // Whether a range of `idle_bytes`, with at most `beside_bytes` of free memory next to it, could
+  // contain a cheaper place.
   bool could_improve(size_t idle_bytes, size_t beside_bytes) const {
     if (idle_bytes + beside_bytes < wanted_bytes_) return false;
     const size_t rest = std::max(idle_bytes, wanted_bytes_) - wanted_bytes_;
@@ -239,7 +240,8 @@ std::vector<Extent*> Planner::reusable_extents(const PlanRequest& request) const
   return idle;
 }
 
-// Returns the usable ends of views, longest first, because growing the longest maps the least.
+// Returns the usable ends of views, longest first, because growing the longest one maps the least
+// memory.
 std::vector<Planner::Tail> Planner::growable_tails(const PlanRequest& request) {
   const size_t max_growth = sizing_.max_growth_bytes(request.bytes, request.is_small);
   std::vector<Tail> tails;
@@ -270,8 +272,9 @@ Planner::Tail Planner::find_tail(View& view, const PlanRequest& request) {
   return is_free ? Tail{&view, view.last, view.offset_of(*view.last)} : nothing;
 }
 
-// Takes the largest extents that fit, then the smallest one that covers the remainder, unless it is
-// too large. Skips extents that are already mapped in the view.
+// Takes the largest extents that fit, then the smallest extent that covers the remainder, unless it
+// exceeds the remainder by more than max_overshoot_bytes. Skips extents that are already mapped in
+// the view.
 Plan Planner::choose_pieces(const PlanRequest& request, View* view, size_t have_bytes,
                             const std::vector<Extent*>& idle) {
   Plan plan;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decides where a miss is placed: computes a plan from a request and the state of a pool. Makes no
-// driver calls and changes nothing but the pool's budget and scratch fields (the results of
-// `find_idle`, `Extent::planner_round`), so it can be tested without a device. `Stitcher` carries
-// the plan out.
+// Decides where the block of a miss is placed: computes a plan from a request and the state of a
+// pool. Makes no driver calls, and changes only the pool's budget and scratch fields (the results
+// of `find_idle`, `Extent::planner_round`), so it can be tested without a device. `Stitcher`
+// carries the plan out.
 //
 // Plans in order of preference:
 //   1. in place: a range of a view whose memory is free in that view or idle. No driver call.
 //   2. growth: idle extents, then new ones, mapped at the end of a view.
 //
-// The cost of a place, in bytes, is the memory that it strands (idle extents that it touches, minus
-// the block itself), plus half of the free range that remains, plus a quarter of the memory
-// borrowed from other streams.
+// The cost of a place, in bytes, is the memory that the block strands there (the idle extents that
+// it touches, minus its own size), plus half of the free range that remains, plus a quarter of the
+// memory borrowed from other streams.
 //
 // Not thread safe. All functions need the engine's lock and the locks of the pool's arenas.
 #pragma once
@@ -48,8 +48,8 @@ class Planner {
   Planner(const ExtentSizing& sizing, PagedPolicy policy)
       : sizing_(sizing), searches_all_views_(policy == PagedPolicy::kLean) {}
 
-  // Returns the best plan that takes idle memory only from the lenders. Charges the visits to the
-  // budget of the pool.
+  // Returns the best plan that takes idle memory only from the arenas in `lenders`. Charges the
+  // cost of planning, in visits (idle_map.h), to the pool's budget.
   Plan plan(const PlanRequest& request, const std::set<const Arena*>& lenders);
   // Returns a plan that takes `new_bytes` of new memory, without searching for idle memory.
   Plan plan_new_memory(const PlanRequest& request, size_t new_bytes) const;
@@ -75,7 +75,7 @@ class Planner {
 
   const ExtentSizing& sizing_;
   const bool searches_all_views_;
-  int64_t visit_count_ = 0;  // visits of the current plan so far
+  int64_t visit_count_ = 0;  // visits for the current plan so far (idle_map.h)
   uint64_t round_ = 0;       // the last value given to `Extent::planner_round`
 };
 

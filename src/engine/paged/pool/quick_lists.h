@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Recently freed blocks in free lists of one size each, since most programs soon request the same
-// size again. The blocks are merged with their neighbours when a request finds no fitting block
-// here and, if it is small, no other free block either; and before plans, trims, snapshots and
-// checkpoints. Not thread safe: guarded by the arena's lock.
+// size again. The blocks are merged with their neighbours when a large request finds no fitting
+// block here, when a small request finds no fitting free block at all, and before plans, trims,
+// snapshots and checkpoints. Not thread safe: guarded by the arena's lock.
 #pragma once
 
 #include <array>
@@ -33,8 +33,8 @@ class QuickLists {
     if (block != nullptr) head = block->list_next;
     return block;
   }
-  // Adds a free block. Returns false if its size has no list or another size occupies that list;
-  // the caller then merges the block.
+  // Adds a free block. Returns false if no list accepts the block's size, or if blocks of another
+  // size are in that list; the caller then merges the block.
   bool put(PagedBlock* block) {
     List& list = lists_[index_of(block->bytes)];
     if (list.bytes != block->bytes && !claim_list(list, block->bytes)) return false;
@@ -96,7 +96,7 @@ class QuickLists {
 
   std::array<List, kListCount> lists_{};
   std::array<uint64_t, kListCount / 64> marked_{};  // one bit per list: whether it is in use
-  PagedBlock* none_ = nullptr;                      // always null: the head if there is no list
+  PagedBlock* none_ = nullptr;  // always null; the head for sizes without a list
 };
 
 }  // namespace ashlar::paged

@@ -22,7 +22,7 @@ class SizeClasses {
   // Compared with 16, they reserve 0.02 % less with 8 and 0.15 % more with 32
   // (docs/internals/experiments/paged_engine.md).
   static constexpr size_t kSizesPerPowerOfTwo = 16;
-  // Up to 2^5 == 2 * kSizesPerPowerOfTwo units, every multiple of a unit is a size.
+  // Up to 2^5 == 2 * kSizesPerPowerOfTwo units, every multiple of a unit is a block size.
   static constexpr size_t kExactBits = 5;
   static constexpr size_t kSmallUnits = kSmallLimitBytes / kMinBlockBytes;
   static constexpr size_t kMaxShift = std::bit_width(kSmallUnits - 1) - kExactBits;

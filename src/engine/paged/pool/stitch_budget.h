@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The time that a pool may spend on saving memory: driver time for stitching, and host time for
-// planning. Both are a fixed share of the elapsed time, larger while saving is urgent, which bounds
-// how much saving memory slows a program down. Unspent time is kept, up to a bound. Requests that
-// save much may spend both in advance.
+// planning. Each accrues at a fixed share of the elapsed time, and faster while saving is urgent.
+// This bounds how much saving memory slows a program down. Unspent time is kept, up to a bound.
+// Requests that save much may spend time in advance.
 //
 // Planning also has a burst limit: a loop that only allocates and pauses now and then must not
 // spend the budget that accrued during a pause on one burst of allocations. Large requests are
@@ -37,7 +37,8 @@ class StitchBudget {
   void spend_driver_us(double us) {
     for (Account& account : accounts_) account.driver_us -= us;
   }
-  // Charges visits. Planning debt is bounded, so that it is paid off within seconds.
+  // Charges planning, counted in visits. The debt is bounded, so that it is paid off within
+  // seconds.
   void spend_visits(int64_t count) {
     const auto visits = static_cast<double>(count);
     for (Account& account : accounts_) {
@@ -60,9 +61,10 @@ class StitchBudget {
 
  private:
   static constexpr int64_t kNever = INT64_MIN;
-  // Factors by which the accounts accrue faster, indexed by urgency. Without them and three other
-  // mechanisms, two trainings on an H200 reserve 8 to 12 % more (section "Ablation"). Halving or
-  // doubling the factors changes the reserved memory of one recorded run, by 0.5 %.
+  // Factors for the rates at which the accounts accrue, indexed by urgency. Without them,
+  // kBurstExemptFraction, kMaxDebtVisits and the growth by 1/64 over budget, two trainings on an
+  // H200 reserve 8 to 12 % more (section "Ablation"). Halving or doubling the factors changes the
+  // reserved memory of one recorded run, by 0.5 %.
   static constexpr std::array<double, 2> kDriverFactors = {1, 4};
   static constexpr std::array<double, 2> kPlanningFactors = {1, 2};
   // Programs request most of their sizes for the first time in their first seconds. At normal
@@ -72,33 +74,35 @@ class StitchBudget {
   // it requests (section "Ablation").
   static constexpr double kStartupFactor = 2;
   static constexpr double kStartupNs = 3e9;
-  // 1 % of the time for the driver and 0.75 % for planning. The recorded runs reserve the same
-  // amount of memory with 0.75 % as with 1.5 %, since they exhaust neither. A visit is the unit of
-  // planning cost (idle_map.h) and takes about 5 ns. Visits are counted instead of timed so that
-  // replays are reproducible.
+  // The driver may take 1 % of the elapsed time, and planning 0.75 % (kVisitsPerNs). The recorded
+  // runs reserve the same amount of memory with 1.5 % for planning, since they exhaust neither. A
+  // visit is the unit of planning cost (idle_map.h) and takes about 5 ns. Visits are counted
+  // instead of timed so that replays are reproducible.
   static constexpr double kDriverUsPerNs = 0.01 / 1000;
   // The initial balances (this one and kInitialVisits) are 5 ms each. With 50 ms of driver time and
   // 100 ms of planning time, a loop of allocations spent both within half a second, at 5 us per
   // allocation.
   static constexpr double kInitialDriverUs = 5'000;
-  // Maximum balance. Halving or doubling this bound or kMaxVisits changes no recorded run.
+  // The maximum balance of driver time. Halving or doubling this bound or kMaxVisits changes no
+  // recorded run.
   static constexpr double kMaxDriverUs = 1'000'000;
   // Driver time that may be spent in advance to save all of the held memory. Without it,
   // gnn_sampling reserved 1.485 instead of 1.005 times its peak of live bytes (section "Ablation").
   static constexpr double kCreditUs = 1'000'000;
   static constexpr double kVisitsPerMs = 200'000;
   static constexpr double kVisitsPerNs = 0.0075 * kVisitsPerMs / 1e6;
-  // With 2 % of the time, the recorded runs map as often and reserve as much memory as with 10 %.
+  // Bursts may take 2 % of the elapsed time. With 10 %, the recorded runs map as often and reserve
+  // the same amount of memory.
   static constexpr double kBurstVisitsPerNs = 0.02 * kVisitsPerMs / 1e6;
-  // Twice the 0.8 ms that the recorded runs needed. With 0.4 ms, moe_streams reserved 1.048 times
-  // its peak of live bytes instead of 1.015 times.
+  // The maximum burst balance: twice the 0.8 ms that the recorded runs needed. With 0.4 ms,
+  // moe_streams reserved 1.048 times its peak of live bytes instead of 1.015 times.
   static constexpr double kMaxBurstVisits = 1.6 * kVisitsPerMs;
   // The same bound in the first three seconds. With 0.5 ms (and 20 ms of driver time), programs
   // that begin with many sizes reserved a quarter more memory (`ashlar demo`).
   static constexpr double kMaxStartupBurstVisits = 5 * kVisitsPerMs;
-  // The lowest possible balance, as a multiple of the bound. It lets all requests plan again after
-  // 160 ms. Urgent requests may plan down to half of it. Halving or doubling these limits changes
-  // no recorded run.
+  // The lowest burst balance, as a multiple of the maximum. From there, all requests may plan again
+  // after 160 ms (after 500 ms in the first three seconds). Urgent requests may plan until half of
+  // this debt is reached. Halving or doubling these limits changes no recorded run.
   static constexpr double kMinBurstFactor = -2;
   static constexpr double kInitialVisits = 5 * kVisitsPerMs;
   static constexpr double kMaxVisits = 100 * kVisitsPerMs;
@@ -107,9 +111,10 @@ class StitchBudget {
   // The maximum planning debt, which is paid off in 4.3 s at normal urgency. Halving or doubling it
   // changes no recorded run.
   static constexpr double kMaxDebtVisits = 32 * kVisitsPerMs;
-  // Requests from this fraction of the held memory on are exempt from the burst limit; without the
-  // exemption, a step with many plans reserved a tenth to a third more memory. Greater than the
-  // 1/64 by which an over-budget request grows the pool (Stitcher::over_budget_growth_bytes).
+  // Requests of at least this fraction of the held memory are exempt from the burst limit; without
+  // the exemption, a step with many plans reserved a tenth to a third more memory. The fraction is
+  // greater than the 1/64 by which an over-budget request grows the pool
+  // (Stitcher::over_budget_growth_bytes).
   static constexpr double kBurstExemptFraction = 1.0 / 50;
 
   struct Account {
