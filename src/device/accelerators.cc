@@ -52,7 +52,7 @@ class Accelerators final : public DeviceSet {
 
  private:
   Sets sets_;
-  std::vector<std::unique_ptr<PresentedDevice>> devices_;  // wrap the devices of sets_
+  std::vector<std::unique_ptr<PresentedDevice>> devices_;  // wrappers of the devices in sets_
 };
 
 }  // namespace

@@ -17,8 +17,9 @@ namespace ashlar {
 // other libraries of the process may use it.
 class DriverLibrary {
  public:
-  // Loads the first library of `names`, such as "libcuda.so.1", that can be loaded. REQUIRES: at
-  // least one name. kUnsupported: none could be loaded; the message is the dynamic loader's.
+  // Loads the first library in `names`, such as "libcuda.so.1", that can be loaded. REQUIRES:
+  // `names` is not empty. kUnsupported: no library could be loaded; the message is that of the
+  // dynamic loader.
   static Result<DriverLibrary> open(std::span<const char* const> names);
 
   DriverLibrary(DriverLibrary&& other) noexcept
@@ -30,9 +31,9 @@ class DriverLibrary {
   }
   ~DriverLibrary();
 
-  // The element of `names` that was loaded.
+  // Returns the element of `names` that was loaded.
   std::string_view name() const { return name_; }
-  // Returns the address of an exported function; null if the library has none of that name.
+  // Returns the address of an exported function; null if the library has no function of that name.
   void* find(const char* function) const;
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Forwards every call to another device. Base class of devices that override a few functions, such
-// as PresentedDevice. If `Device` gains a pure virtual function, users of this class do not compile
-// until the function is added here. Thread safe.
+// Forwards every call to another device. This is the base class of devices that override a few
+// functions, such as PresentedDevice. If `Device` gains a pure virtual function, users of this
+// class do not compile until the function is added here. Thread safe.
 #pragma once
 
 #include <functional>

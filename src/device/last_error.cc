@@ -16,7 +16,7 @@ FailureBySerial& failures_of_this_thread() {
 }
 
 uint64_t next_serial() {
-  // Relaxed: only uniqueness matters.
+  // Relaxed order suffices, because only uniqueness matters.
   static std::atomic<uint64_t> serial{0};
   return serial.fetch_add(1, std::memory_order_relaxed);
 }

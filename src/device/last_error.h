@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Implements Device::last_error for back ends: the last error of each thread on one device. Each
-// device owns one object. Thread safe.
+// device owns one such object. Thread safe.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ class LastError {
 
   // Records a failure for the calling thread. Ignores an ok status.
   void record(const Status& status);
-  // Return the calling thread's last error; ok if there is none. `take` also clears it.
+  // Both functions return the calling thread's last error; ok if there is none. `take` also clears
+  // it.
   Status peek() const;
   Status take();
 
@@ -26,9 +27,9 @@ class LastError {
   uint64_t serial_;
 };
 
-// The calling thread's last errors on all devices, saved by the constructor. Code that tries a call
-// and has a fallback restores them afterwards, so that the handled failure neither surfaces later
-// nor hides an earlier failure.
+// Saves the calling thread's last errors on all devices. Code that tries a call and has a fallback
+// restores the saved errors afterwards, so that the handled failure neither surfaces later nor
+// hides an earlier failure.
 class SavedLastErrors {
  public:
   SavedLastErrors();

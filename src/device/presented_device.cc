@@ -17,8 +17,8 @@ const DeviceProperties& PresentedDevice::properties() const {
 }
 
 // When this class rejects a call, it clears the wrapped device's error (own_index_of). An error of
-// that device is therefore newer than last_error_ and takes precedence. So does the error of a lost
-// device, which take_last_error does not clear.
+// that device is therefore newer than last_error_ and takes precedence. The error of a lost device,
+// which take_last_error does not clear, also takes precedence.
 Status PresentedDevice::last_error() {
   const Status failed = device().last_error();
   return failed.ok() ? last_error_.peek() : failed;

@@ -18,14 +18,14 @@ namespace ashlar {
 struct Presentation {
   std::string_view backend;     // refers to a string literal
   DeviceIndex first;            // the presented index of the set's first device
-  size_t set_device_count = 0;  // devices in that set
-  size_t all_device_count = 0;  // devices in all sets
+  size_t set_device_count = 0;  // number of devices in that set
+  size_t all_device_count = 0;  // number of devices in all sets
 };
 
 class PresentedDevice final : public ForwardingDevice {
  public:
-  // `device` outlives this object. The constructor does not call it, because the first call may
-  // initialize the device.
+  // REQUIRES: `device` outlives this object. The constructor does not call the device, because the
+  // first call may initialize it.
   PresentedDevice(Device& device, DeviceIndex own_index, const Presentation& presentation)
       : ForwardingDevice(device), own_index_(own_index), presentation_(presentation) {}
 
@@ -42,9 +42,9 @@ class PresentedDevice final : public ForwardingDevice {
 
  private:
   bool is_in_own_set(DeviceIndex peer) const;
-  // Returns the index of the peer in this vendor's set. kUnsupported: another vendor's device.
-  // kInvalidArgument: no such device. On failure, records the error in last_error_ and clears the
-  // last error of the wrapped device.
+  // Returns the index of the peer in this vendor's set. kUnsupported: the peer is another vendor's
+  // device. kInvalidArgument: there is no such device. On failure, records the error in last_error_
+  // and clears the last error of the wrapped device.
   Result<DeviceIndex> own_index_of(DeviceIndex peer);
 
   const DeviceIndex own_index_;

@@ -18,7 +18,7 @@
 
 namespace ashlar {
 
-// The options of each back end that has any.
+// The options of the back ends that have options.
 struct BackendOptions {
   sim::Options sim{};
   DriverOptions cuda{};
@@ -34,13 +34,14 @@ class Backend {
   // Returns ok, or the reason why the back end is not available.
   const Status& availability() const { return availability_; }
   bool is_available() const { return availability_.ok(); }
-  // The devices by index; empty if the back end is not available. Owned by the registry.
+  // Returns the devices by index; empty if the back end is not available. The registry owns the
+  // devices.
   const std::vector<Device*>& devices() const { return devices_; }
 
  private:
   std::string_view name_;
   Status availability_;
-  std::unique_ptr<DeviceSet> owner_;  // null if not available
+  std::unique_ptr<DeviceSet> owner_;  // null if the back end is not available
   std::vector<Device*> devices_;      // point into owner_
 };
 
@@ -52,7 +53,7 @@ class Registry {
 
   // All back ends, in the order sim, cuda, hip.
   const std::vector<Backend>& backends() const { return backends_; }
-  // Returns the back end with that name; null if there is none.
+  // Returns the back end with that name; null if no back end has it.
   const Backend* find(std::string_view name) const;
   // Returns the devices of all back ends, in the order of backends().
   std::vector<Device*> devices() const;

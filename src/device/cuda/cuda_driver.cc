@@ -81,7 +81,7 @@ gpu::DriverResult CudaDriver::retain_context(int device) {
 
 void CudaDriver::release_context(int device) { (void)cuda_api_.context.release_primary(device); }
 
-// If the context is already current, which is the usual case, this is a single driver call.
+// Makes a single driver call if the context is already current, which is the usual case.
 gpu::DriverResult CudaDriver::enter_context(int device, gpu::SavedContext& saved) {
   const Context context = contexts_[static_cast<size_t>(device)];
   Context current = nullptr;
@@ -104,9 +104,9 @@ Result<std::vector<ProcessMemoryUsage>> CudaDriver::processes(const gpu::DeviceI
   return monitor_->processes(info.uuid);
 }
 
-// A query of several attributes succeeds with zeros if the driver does not know the address, and
-// fails if the value cannot be an address. Both leave `info` at kUnknown, so this failure is
-// ignored.
+// If the driver does not know the address, a query of several attributes succeeds with zeros; if
+// the value cannot be an address, the query fails. `info` stays kUnknown in both cases, so this
+// failure is ignored.
 gpu::DriverResult CudaDriver::query_address(DeviceAddress at, gpu::AddressInfo& info) {
   const gpu::DriverResult got = VendorDriver::query_address(at, info);
   return got.code == gpu::kInvalidValue ? gpu::DriverResult{got.call, gpu::abi::kSuccess} : got;

@@ -68,8 +68,8 @@ struct MulticastApi {
   }
 };
 
-// `shared` has the functions common to both vendors; the others exist only in CUDA, or have
-// different arguments. Names follow the rule of driver_abi.h.
+// The functions of the CUDA driver. `shared` has the functions common to both vendors; the other
+// functions exist only in CUDA, or have different arguments. Names follow the rule of driver_abi.h.
 struct CudaApi {
   gpu::abi::DriverApi shared;
   ContextApi context;
@@ -83,7 +83,8 @@ struct CudaApi {
       memcpy_peer_async;
 };
 
-// Loads the driver functions. kUnsupported: some are missing; the message names up to three.
+// Loads the driver functions. kUnsupported: some functions are missing; the message names up to
+// three of them.
 Result<CudaApi> load_api(const DriverLibrary& library);
 
 class CudaDriver final : public gpu::VendorDriver {
@@ -126,7 +127,7 @@ class CudaDriver final : public gpu::VendorDriver {
 
   const CudaApi cuda_api_;
   const Result<Nvml> monitor_;
-  // The primary context of each device. Set by retain_context, before any call that uses the
+  // The primary context of each device. retain_context sets it before any call that uses the
   // context.
   std::vector<Context> contexts_;
 };

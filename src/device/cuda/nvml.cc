@@ -51,7 +51,7 @@ Result<Nvml> Nvml::open(const std::string& library) {
 Result<std::vector<ProcessMemoryUsage>> Nvml::processes(const std::array<uint8_t, 16>& uuid) const {
   DeviceHandle device = nullptr;
   const gpu::DriverResult found = device_by_uuid_(format_uuid(uuid).c_str(), &device);
-  // Fails, for example, for MIG partitions: their UUIDs are not those of a GPU.
+  // The lookup fails for MIG partitions, for example, whose UUIDs are not those of a GPU.
   if (!found.ok()) return Status::unsupported(fault(found).to_string());
   std::vector<ProcessRecord> records(64);
   for (;;) {

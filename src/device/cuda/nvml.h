@@ -25,8 +25,9 @@ class Nvml {
     unsigned compute_instance;
   };
 
-  // `library` is a path; empty: the installed library. kUnsupported: the library is not installed,
-  // lacks a function, or cannot be initialized; the message says which.
+  // Loads the library at the path `library` or, if it is empty, the installed library.
+  // kUnsupported: the library is not installed, lacks a function, or cannot be initialized; the
+  // message gives the reason.
   static Result<Nvml> open(const std::string& library);
 
   // Returns one entry per process. kUnsupported: NVML lists no process, as in containers with their

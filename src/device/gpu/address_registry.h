@@ -18,7 +18,7 @@
 
 namespace ashlar::gpu {
 
-// How the memory was obtained.
+// Tells how memory was obtained.
 enum class RangeKind { kAllocated, kPooled, kOpened, kMapped };
 
 class AddressRegistry {
@@ -29,15 +29,15 @@ class AddressRegistry {
 
   void add(RangeKind kind, AddressRange range, DeviceIndex owner);
   // Returns the range that starts at `at`. kInvalidArgument: no range of that kind and owner starts
-  // there.
+  // at this address.
   Result<AddressRange> find(RangeKind kind, DeviceAddress at, DeviceIndex owner) const;
   // Removes and returns the range that starts at `at`. Fails like find.
   Result<AddressRange> remove(RangeKind kind, DeviceAddress at, DeviceIndex owner);
 
   // --- reservations
 
-  // `driver_range` is what the driver reserved. It is larger than `range` if the driver could not
-  // align its reservation.
+  // A reservation. `driver_range` is the range that the driver reserved; it is larger than `range`
+  // if the driver could not align its reservation.
   struct Reservation {
     AddressRange range;
     AddressRange driver_range;
@@ -51,15 +51,15 @@ class AddressRegistry {
 
   // --- mappings
 
-  // kInvalidArgument: the range is not inside one reservation of the owner, or part of it is
-  // mapped.
+  // Checks that a mapping can be added. kInvalidArgument: the range is not inside one reservation
+  // of the owner, or part of the range is mapped.
   Status check_free(AddressRange range, DeviceIndex owner) const;
   void add_mapping(AddressRange range, ExtentId extent, DeviceIndex owner);
   bool is_mapped(ExtentId extent) const;
-  // kInvalidArgument: the range has gaps, covers only part of an extent, or includes memory that is
-  // not a mapped extent of the owner.
+  // Checks that the range consists of whole mapped extents. kInvalidArgument: the range has gaps,
+  // covers only part of an extent, or includes memory that is not a mapped extent of the owner.
   Status check_whole_extents(AddressRange range, DeviceIndex owner) const;
-  // REQUIRES, for both: check_whole_extents(range, owner).ok().
+  // The next two functions require that check_whole_extents(range, owner) is ok.
   void set_access(AddressRange range, DeviceIndex accessor, Access access);
   void remove_mappings(AddressRange range);
 
@@ -67,11 +67,12 @@ class AddressRegistry {
 
   void set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled);
   // Describes the memory at an address. The kind is kUnknown if the address is reserved but not
-  // mapped. No value if the address is not in the registry.
+  // mapped. Returns nullopt if the address is not in the registry.
   std::optional<AddressDescription> describe(DeviceAddress at) const;
   // Checks that `accessor` has `wanted` access to the range. kInvalidArgument: the range is empty
-  // or overflows, or `accessor` lacks this access to part of it. No value: the start of the range
-  // is not in the registry, so other code in the process may have allocated it.
+  // or overflows, or `accessor` lacks this access to part of the range. Returns nullopt if the
+  // start of the range is not in the registry, so that other code in the process may have allocated
+  // it.
   std::optional<Status> check(DeviceIndex accessor, AddressRange range, Access wanted) const;
 
  private:

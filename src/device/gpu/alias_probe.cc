@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Class AliasProbe owns everything that the probe allocates, and releases it in its destructor.
+// The class AliasProbe owns everything that the probe allocates. Its destructor releases it.
 #include "device/gpu/alias_probe.h"
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class AliasProbe {
   enum class StoreMethod { kHostCopy, kFill, kDeviceCopy };
   static constexpr int kMappingCount = 2;
 
-  // A returned DriverResult is the first failed driver call, or success.
+  // These functions return the result of the first driver call that failed, or success.
   DriverResult prepare();
   DriverResult map(int mapping);
   // Stores a new pattern through the mapping `through`, and loads it through the other mapping.
@@ -37,8 +37,9 @@ class AliasProbe {
   DriverResult store_pattern(StoreMethod store, DeviceAddress to);
   DriverResult load(StoreMethod store, DeviceAddress from);
 
-  // Sets `expected_` to a pattern that differs between transfers, so that stale data is found. For
-  // a fill, all bytes are equal; otherwise all words differ, so that misplaced data is found too.
+  // Sets `expected_` to a pattern that differs between transfers, so that stale data is detected.
+  // For a fill, all bytes are equal; otherwise all words differ, so that misplaced data is detected
+  // too.
   void make_pattern(StoreMethod store);
   size_t count_wrong_bytes() const;
   DeviceAddress address(int mapping) const {
@@ -102,7 +103,7 @@ DriverResult AliasProbe::prepare() {
   StreamId stream;
   if (const DriverResult created = driver_.create_stream(0, stream); !created.ok()) return created;
   stream_ = stream;
-  expected_.resize(bytes_ / sizeof(uint64_t));  // granules are multiples of a page
+  expected_.resize(bytes_ / sizeof(uint64_t));  // exact, because granules consist of whole pages
   loaded_.resize(bytes_ / sizeof(uint64_t));
   return {};
 }
@@ -162,8 +163,9 @@ DriverResult AliasProbe::store_pattern(StoreMethod store, DeviceAddress to) {
   return staged.ok() ? driver_.copy(to, scratch_, bytes_, *stream_) : staged;
 }
 
-// If the store was a device copy, the load is a device copy to `scratch_`. Clears `scratch_` first:
-// it still has the pattern from the store, which would hide a failed load.
+// Loads data from a mapping. If the store was a device copy, the load is a device copy to
+// `scratch_`. It clears `scratch_` first, because the pattern left there by the store would hide a
+// failed load.
 DriverResult AliasProbe::load(StoreMethod store, DeviceAddress from) {
   if (store == StoreMethod::kDeviceCopy) {
     const DriverResult cleared = driver_.fill(scratch_, 0, bytes_, *stream_);

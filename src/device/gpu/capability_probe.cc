@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each probe releases what it allocated, whether it succeeded or not.
+// Implements the probes. Each probe releases the memory that it allocated, whether it succeeded or
+// not.
 #include "device/gpu/capability_probe.h"
 
 #include "ashlar/unique_fd.h"
@@ -12,7 +13,7 @@ namespace {
 
 constexpr size_t kProbeAllocationBytes = 4096;
 
-// An extent for one probe, if it could be created. Released by the destructor.
+// An extent for one probe. `created` tells whether it could be created; the destructor releases it.
 class ProbeExtent {
  public:
   ProbeExtent(Driver& driver, const Driver::CreateRequest& request)
@@ -59,7 +60,8 @@ bool can_share_allocations(Driver& driver) {
   return is_shared;
 }
 
-// Also returns true if device memory ran out: a driver that reports kOutOfMemory supports the call.
+// Returns whether the driver can create such extents. The result is also true if device memory ran
+// out: a driver that reports kOutOfMemory supports the call.
 bool can_create_extents(Driver& driver, const Driver::CreateRequest& request) {
   const ProbeExtent extent(driver, request);
   return extent.created().ok() || extent.created().code == kOutOfMemory;

@@ -3,9 +3,10 @@
 // The driver calls that GpuDevice makes, under vendor-neutral names. vendor_driver.h implements the
 // calls that CUDA and HIP share.
 //
-// A thin layer: implementations convert arguments and results, but do not check arguments. Streams,
-// events, graphs and nodes are the driver's handles, as integers. Thread safe, like the drivers.
-// Unless documented otherwise, a call requires that the thread has entered a device's context.
+// This layer is thin: implementations convert arguments and results, but do not check arguments.
+// Streams, events, graphs and nodes are the driver's handles, as integers. Thread safe, like the
+// drivers. Unless documented otherwise, a call requires that the thread has entered a device's
+// context.
 #pragma once
 
 #include <array>
@@ -46,7 +47,7 @@ struct DeviceInfo {
   std::string multicast_unavailable_reason = "this vendor's driver has no multicast";
 };
 
-// The thread's context before enter_context, for leave_context.
+// The context that was current before enter_context. leave_context restores it.
 struct SavedContext {
   Handle previous = 0;  // HIP only: the previous device. CUDA keeps a stack of contexts.
   bool is_changed = false;
@@ -80,7 +81,8 @@ class Driver {
   virtual ~Driver() = default;
 
   virtual std::string_view backend() const = 0;
-  // Returns the driver's text for an error code: "CUDA_ERROR_INVALID_VALUE: invalid argument".
+  // Returns the driver's text for an error code, such as "CUDA_ERROR_INVALID_VALUE: invalid
+  // argument".
   virtual std::string error_text(int code) const = 0;
 
   // --- devices; only greatest_priority and memory_stats need a current context
@@ -102,7 +104,8 @@ class Driver {
 
   virtual DriverResult allocate(size_t bytes, DeviceAddress& at) = 0;
   virtual DriverResult free(DeviceAddress at) = 0;
-  // Succeeds with kUnknown for an address that is unknown to the driver.
+  // Queries the memory at an address. Succeeds with kUnknown for an address that is unknown to the
+  // driver.
   virtual DriverResult query_address(DeviceAddress at, AddressInfo& info) = 0;
   virtual DriverResult get_ipc_handle(DeviceAddress at, AllocationHandle& handle) = 0;
   virtual DriverResult open_ipc_handle(const AllocationHandle& handle, DeviceAddress& at) = 0;
@@ -156,9 +159,9 @@ class Driver {
   // --- peers
 
   virtual DriverResult can_access_peer(int device, int peer, bool& can_access) = 0;
-  // REQUIRES, for both: the peer's context is retained. enable_peer_access fails with
-  // kPeerAccessAlreadyEnabled if access is enabled, disable_peer_access with kPeerAccessNotEnabled
-  // if it is not.
+  // Both functions require that the peer's context is retained. enable_peer_access fails with
+  // kPeerAccessAlreadyEnabled if access is already enabled; disable_peer_access fails with
+  // kPeerAccessNotEnabled if access is not enabled.
   virtual DriverResult enable_peer_access(int peer) = 0;
   virtual DriverResult disable_peer_access(int peer) = 0;
 
@@ -208,8 +211,8 @@ class Driver {
   // `image` has the format of the vendor's compiler. The format includes the size of the image.
   virtual DriverResult load_kernels(const void* image, Handle& kernels) = 0;
   virtual DriverResult unload_kernels(Handle kernels) = 0;
-  // Finds a kernel by name, and loads it if the driver has a function for loading one kernel.
-  // Otherwise, the driver may load the kernel at its first launch.
+  // Finds a kernel by name, and loads the kernel if the driver has a function for this. Otherwise,
+  // the driver may load the kernel at its first launch.
   virtual DriverResult find_kernel(Handle kernels, const char* name, Handle& kernel) = 0;
   struct LaunchRequest {
     Handle kernel = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names of the functions in CUDA and HIP; FunctionLoader picks the vendor's. A version suffix
-// fixes the binary interface: drivers keep old versions next to new ones (see
+// Lists the names of the functions in CUDA and HIP; FunctionLoader picks the vendor's names. A
+// version suffix fixes the binary interface: drivers keep old versions next to new versions (see
 // docs/internals/gpu_devices.md).
 #include "device/gpu/driver_abi.h"
 

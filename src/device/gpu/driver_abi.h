@@ -4,8 +4,8 @@
 // that Ashlar builds without the vendors' headers and one binary supports all CUDA drivers
 // from 11.4 and ROCm from 6.0. HIP uses CUDA's structures and constants; cuda/cuda_driver.h and
 // hip/hip_driver.h declare the differences. The names of structures are NVIDIA's without the
-// prefix. tests/unit/device/cuda_abi_test.cc compares the declarations with NVIDIA's header, if
-// installed.
+// prefix. tests/unit/device/cuda_abi_test.cc compares the declarations with NVIDIA's header, if it
+// is installed.
 #pragma once
 
 #include <cstddef>
@@ -213,7 +213,7 @@ struct CaptureApi {
   Function<Stream, int> begin;
   Function<Stream, Graph*> end;
   // CUDA 12.3 added edge data; the older function rejects graphs with non-default edges. Exactly
-  // one of the two is loaded.
+  // one of the two functions is loaded.
   Function<Stream, int*, uint64_t*, Graph*, const GraphNode**, const GraphEdgeData**, size_t*>
       get_info_v3;
   Function<Stream, int*, uint64_t*, Graph*, const GraphNode**, size_t*> get_info_v2;
@@ -222,7 +222,7 @@ struct CaptureApi {
 
 // Graphs and the user objects that they own.
 struct GraphApi {
-  // Exactly one of the two is loaded, as in `CaptureApi`.
+  // Exactly one of the next two functions is loaded, as in `CaptureApi`.
   Function<GraphNode, GraphNode*, GraphEdgeData*, size_t*> node_get_dependencies_v2;
   Function<GraphNode, GraphNode*, size_t*> node_get_dependencies;
   Function<UserObject*, void*, HostFunction, unsigned, unsigned> user_object_create;

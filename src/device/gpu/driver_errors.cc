@@ -11,7 +11,7 @@
 namespace ashlar::gpu {
 namespace {
 
-// Codes after which the process cannot use the device any more: its context is corrupted or
+// Codes after which the process cannot use the device any more, because the context is corrupted or
 // destroyed.
 constexpr std::array kDeviceLostCodes = {
     4,    // deinitialized: the driver is shutting down
@@ -31,8 +31,8 @@ constexpr std::array kDeviceLostCodes = {
     721,  // tensor memory leak
 };
 
-// Codes with which a driver reports a violated precondition. Capture errors, 900 to 908, count as
-// well.
+// Codes with which a driver reports a violated precondition. Capture errors, 900 to 908, also count
+// as invalid arguments.
 constexpr std::array kInvalidArgumentCodes = {
     kInvalidValue,
     kInvalidHandle,

@@ -23,7 +23,7 @@ inline constexpr int kCaptureImplicit = 906;
 // Returns the status for a failed call, with the driver's function name and error text. REQUIRES:
 // !result.ok().
 Status status_of(const Driver& driver, const DriverResult& result);
-// Formats a failed call: "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY: out of memory".
+// Formats a failed call, as in "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY: out of memory".
 std::string explain(const Driver& driver, const DriverResult& result);
 
 }  // namespace ashlar::gpu

@@ -13,7 +13,8 @@
 
 namespace ashlar::gpu {
 
-// A driver function: its address and its name. Not callable until a FunctionLoader has loaded it.
+// The address and the name of a driver function, which can be called once a FunctionLoader has
+// loaded it.
 template <typename Signature>
 class DriverFunction;
 
@@ -48,11 +49,11 @@ class DriverFunction<const char*(Arguments...)> {
   const char* (*function_)(Arguments...) = nullptr;
 };
 
-// Loads functions from one library and records which required ones are missing.
+// Loads functions from one library, and records which required functions are missing.
 class FunctionLoader {
  public:
-  // `library` outlives the loader. Ignores names that do not start with `prefix`: they belong to
-  // another vendor.
+  // REQUIRES: `library` outlives the loader. Names that do not start with `prefix` are ignored,
+  // because they belong to another vendor.
   explicit FunctionLoader(const DriverLibrary& library, std::string_view prefix = "")
       : library_(library), prefix_(prefix) {}
 
@@ -61,8 +62,8 @@ class FunctionLoader {
     after_failure_ = function.function_;
   }
 
-  // Loads the function under the first of `names` that the library has, if any. Names are string
-  // literals.
+  // Loads the function under the first of `names` that the library has, if any. The names must be
+  // string literals.
   template <typename Signature>
   void optional(DriverFunction<Signature>& function, std::initializer_list<const char*> names) {
     for (const char* name : names) {
@@ -74,7 +75,7 @@ class FunctionLoader {
       return;
     }
   }
-  // Like optional; but if the library has none of the names, status() fails.
+  // Like `optional`, but if the library has none of the names, status() returns an error.
   template <typename Signature>
   void require(DriverFunction<Signature>& function, std::initializer_list<const char*> names) {
     optional(function, names);
@@ -87,7 +88,7 @@ class FunctionLoader {
     require(function, {name});
   }
 
-  // kUnsupported: required functions are missing; the message names up to three.
+  // Returns kUnsupported if required functions are missing; the message names up to three of them.
   Status status() const {
     if (missing_names_.empty()) return {};
     return Status::unsupported(text(library_.name(), " has no ", missing_names_,

@@ -15,11 +15,11 @@ namespace ashlar::gpu {
 class EventRegistry {
  public:
   EventId add(DeviceIndex owner, Handle event);
-  // Return the driver's handle of an event. kInvalidArgument: there is no such event, or the event
-  // does not belong to `owner` (second function only).
+  // These functions return the driver's handle of an event. kInvalidArgument: there is no such
+  // event, or (second function only) the event does not belong to `owner`.
   Result<Handle> find(EventId event) const;
   Result<Handle> find(EventId event, DeviceIndex owner) const;
-  // Removes the id and returns the handle. Fails like find with an owner.
+  // Removes the id and returns the handle. Fails like `find` with an owner.
   Result<Handle> remove(EventId event, DeviceIndex owner);
 
  private:

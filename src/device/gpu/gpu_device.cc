@@ -15,8 +15,8 @@ namespace {
 
 // The alignment that all vendors guarantee for plain allocations.
 constexpr size_t kAllocationAlignmentBytes = 256;
-// The most bytes of pinned memory that are requested from a driver: more than hosts have, but few
-// enough not to overflow in drivers.
+// The largest amount of pinned memory that is requested from a driver: more than any host has, but
+// small enough not to overflow in drivers.
 constexpr size_t kMaxHostBytes = size_t{1} << 46;
 
 }  // namespace
@@ -33,8 +33,8 @@ GpuDevice::GpuDevice(BackendState& backend, DeviceIndex index, DeviceInfo info)
   properties_.has_capture = true;
 }
 
-// Does not release memory, events and live streams that the user left behind: they belong to the
-// primary context, which other code in the process may still use.
+// Does not release memory, events and live streams that the user did not release: they belong to
+// the primary context, which other code in the process may still use.
 GpuDevice::~GpuDevice() {
   if (!is_open_ || !fork_guard_.in_creating_process()) return;
   {
@@ -49,7 +49,7 @@ GpuDevice::~GpuDevice() {
 Status GpuDevice::ensure_open() const {
   // Drivers do not support forks, and a thread of the parent may have held this object's locks.
   if (Status forked = fork_guard_.check_not_forked("the device"); !forked.ok()) return forked;
-  // Const functions such as properties() may be the first call, which initializes the device.
+  // The first call initializes the device, and may be a const function such as properties().
   GpuDevice& self = const_cast<GpuDevice&>(*this);
   std::call_once(open_once_, [&self] { self.open_status_ = self.initialize(); });
   return open_status_;
@@ -89,7 +89,7 @@ Status GpuDevice::lost_status() const {
   return lost_;
 }
 
-// Keeps the first reason if called again.
+// Marks the device as lost. If called again, keeps the first reason.
 void GpuDevice::lose(const Status& reason) {
   MutexLock lock(mutex_);
   if (is_lost_.load(std::memory_order_relaxed)) return;
@@ -142,8 +142,8 @@ Result<DeviceAddress> GpuDevice::allocate(size_t bytes) {
   });
 }
 
-// Rejects sizes above the capacity before the driver is called: drivers return different errors for
-// them.
+// Rejects sizes above the capacity before the driver is called, because drivers return different
+// errors for such sizes.
 Status GpuDevice::check_capacity(size_t bytes) const {
   if (bytes <= properties_.capacity_bytes) return {};
   return Status::out_of_memory(

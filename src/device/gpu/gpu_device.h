@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements `Device` on a vendor's driver (driver.h). Adds what the contract promises but drivers
-// do not provide: checks arguments against registries of ids, addresses and ranges before it calls
-// the driver (address_registry.h, event_registry.h, graph_registry.h, stream_registry.h), and
-// translates error codes (driver_errors.h). docs/internals/gpu_devices.md gives the reasons.
+// Implements `Device` on a vendor's driver (driver.h), and adds two things that the contract
+// promises but drivers do not provide: it checks arguments against registries of ids, addresses and
+// ranges before it calls the driver (address_registry.h, event_registry.h, graph_registry.h,
+// stream_registry.h), and it translates error codes (driver_errors.h).
+// docs/internals/gpu_devices.md gives the reasons.
 //
 // The device uses the process's primary context, shared with the vendor's runtime and other
 // libraries, and makes it current for the duration of each call. The context is retained on first
@@ -130,13 +131,13 @@ class GpuDevice final : public Device {
 
   // --- Ashlar's own kernels
 
-  // Load, unload, find and launch kernels. kUnsupported: Ashlar has no kernels for this vendor.
-  // `image` outlives the loaded kernels.
+  // These functions load, unload, find and launch kernels. kUnsupported: Ashlar has no kernels for
+  // this vendor. REQUIRES: `image` outlives the loaded kernels.
   Result<Handle> load_kernels(const void* image);
   Status unload_kernels(Handle kernels);
   Result<Handle> find_kernel(Handle kernels, const char* name);
   Status launch(const Driver::LaunchRequest& launch, StreamId stream);
-  // kInvalidArgument: this device does not have `wanted` access to the whole range.
+  // Returns kInvalidArgument if this device does not have `wanted` access to the whole range.
   Status check_access(AddressRange range, Access wanted);
 
  private:
@@ -154,7 +155,7 @@ class GpuDevice final : public Device {
   auto call(const Body& body) -> decltype(body());
   template <typename Body>
   auto call_in_context(const Body& body) -> decltype(body());
-  // Like call, but rejects destroyed streams first: a driver may crash on their handles.
+  // Like `call`, but rejects destroyed streams first, because a driver may crash on their handles.
   template <typename Body>
   auto call_on_stream(StreamId stream, const Body& body) -> decltype(body());
   Status check_stream(StreamId stream) const;
@@ -180,17 +181,18 @@ class GpuDevice final : public Device {
   ExtentId add_extent(const ExtentRecord& extent);
   // Exports an extent or a multicast object as a close-on-exec descriptor.
   Result<UniqueFd> export_handle_as_fd(Handle shared);
-  // kUnsupported: the extent was imported, and the driver cannot export it again.
+  // Returns kUnsupported if the extent was imported and the driver cannot export it again.
   Status check_exportable(ExtentId id, const ExtentRecord& extent) const;
-  // Assigns an id to an imported extent. Releases the extent and fails if the extent cannot be
-  // mapped with the expected size.
+  // Assigns an id to an imported extent. If the extent cannot be mapped with the expected size,
+  // releases it and returns an error.
   Result<ExtentId> add_imported(ExtentRecord imported);
   bool maps_with_size(Handle extent, size_t bytes);
 
   Result<PinnedRange> allocate_pages(size_t bytes);
 
-  // kInvalidArgument: the accessor does not have `wanted` access to the range. For memory that
-  // other code allocated, checks only that the driver reports device memory in the whole range.
+  // Returns kInvalidArgument if the accessor does not have `wanted` access to the range. For memory
+  // that other code allocated, checks only that the driver reports device memory in the whole
+  // range.
   Status check_memory(DeviceIndex accessor, AddressRange range, Access wanted);
   Status check_memory(AddressRange range, Access wanted) {
     return check_memory(index(), range, wanted);
@@ -200,7 +202,7 @@ class GpuDevice final : public Device {
                         size_t bytes);
 
   Result<CaptureInfo> capture_info(StreamId stream);
-  // kUnsupported: the stream is capturing.
+  // Returns kUnsupported if the stream is capturing.
   Status check_not_capturing(StreamId stream, const char* action);
   Status call_host_in_capture(StreamId stream, Handle graph, std::function<void()> function);
   Result<Handle> pool();
@@ -209,13 +211,14 @@ class GpuDevice final : public Device {
   const DeviceInfo info_;
   const ForkGuard fork_guard_;
   mutable std::once_flag open_once_;
-  // Written by the constructor and the first ensure_open(), constant afterwards.
+  // These fields are written by the constructor and the first ensure_open(), and constant
+  // afterwards.
   DeviceProperties properties_;
   Status open_status_;
   bool is_open_ = false;
 
   LastError last_error_;
-  std::atomic<bool> is_lost_{false};  // stored with release after lost_
+  std::atomic<bool> is_lost_{false};  // stored with release order after lost_ is set
   GraphRegistry graphs_;
   StreamRegistry streams_;
 

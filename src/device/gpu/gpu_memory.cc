@@ -52,8 +52,8 @@ Result<DeviceAddress> GpuDevice::reserve(size_t bytes, const ReserveOptions& opt
   });
 }
 
-// Reserves addresses that contain an aligned range of `bytes`. Retries without the hint if it is
-// rejected, and with more bytes if an alignment above the granularity is not honoured.
+// Reserves addresses that contain an aligned range of `bytes` bytes. Retries without the hint if
+// the hint is rejected, and with more bytes if an alignment above the granularity is not honoured.
 Result<AddressRange> GpuDevice::reserve_range(size_t bytes, size_t alignment_bytes,
                                               DeviceAddress hint) {
   DeviceAddress at;
@@ -71,7 +71,7 @@ Result<AddressRange> GpuDevice::reserve_range(size_t bytes, size_t alignment_byt
     reserved = driver().reserve({larger_bytes, 0, {}}, at);
     if (reserved.ok()) return AddressRange{at, larger_bytes};
   }
-  // Drivers return different errors for ranges that are too large; kOutOfMemory replaces them.
+  // Drivers return different errors for ranges that are too large; kOutOfMemory replaces them all.
   Status failed = to_status(reserved);
   if (!failed.is(StatusKind::kInvalidArgument) && !failed.is(StatusKind::kUnsupported))
     return failed;
@@ -85,7 +85,7 @@ Status GpuDevice::free_addresses(AddressRange range) {
     const Result<AddressRegistry::Reservation> found =
         backend_.addresses.find_empty_reservation(range, index());
     if (!found.ok()) return found.status();
-    // Removes the entry before the driver frees the addresses, as another thread may reuse them.
+    // Removed before the driver frees the addresses, because another thread may then reuse them.
     backend_.addresses.remove_reservation(range.begin);
     Status freed = to_status(driver().free_addresses(found->driver_range));
     if (!freed.ok()) backend_.addresses.add(*found);
@@ -192,7 +192,7 @@ Status GpuDevice::set_access(AddressRange range, DeviceIndex accessor, Access ac
       }
     }
     Status set = to_status(driver().set_access(range, accessor_ordinal, access));
-    // If kRead is rejected, the driver does not support it: the range was checked above.
+    // If kRead is rejected, the driver does not support kRead, because the range was checked above.
     if (set.is(StatusKind::kInvalidArgument) && access == Access::kRead) {
       return Status::unsupported(set.message());
     }
@@ -231,7 +231,7 @@ Result<UniqueFd> GpuDevice::export_handle_as_fd(Handle shared) {
   int fd = -1;
   if (Status created = to_status(driver().export_fd(shared, fd)); !created.ok()) return created;
   UniqueFd exported(fd);
-  // Drivers do not set close-on-exec.
+  // Drivers do not set close-on-exec on descriptors.
   if (const int flags = ::fcntl(fd, F_GETFD); flags >= 0) {
     (void)::fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
   }

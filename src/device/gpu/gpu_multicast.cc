@@ -7,8 +7,8 @@
 
 namespace ashlar::gpu {
 
-// Records no last error, unlike the functions that call the driver: missing multicast is not a
-// failure.
+// Unlike the functions that call the driver, records no last error, because missing multicast is
+// not a failure.
 Status GpuMulticast::availability() const {
   if (Status usable = device_.ensure_open(); !usable.ok()) return usable;
   if (!device_.info_.multicast_unavailable_reason.empty())
@@ -17,8 +17,8 @@ Status GpuMulticast::availability() const {
   return Status::unsupported("this device has no virtual memory, which multicast needs");
 }
 
-// The granularity does not seem to depend on the request. Queries it for the smallest object and at
-// most one handle type, because some drivers reject a request with both handle types.
+// The granularity does not seem to depend on the request. It is queried for the smallest object and
+// at most one handle type, because some drivers reject a request with both handle types.
 Result<size_t> GpuMulticast::granularity() {
   return device_.call([&]() -> Result<size_t> {
     Driver::MulticastRequest request;
@@ -96,7 +96,8 @@ Status GpuMulticast::unbind(Handle object, size_t bytes) {
   });
 }
 
-// Does not add a mapping to the address registry, so that copies and fills reject the addresses.
+// Maps an object. The mapping is not added to the address registry, so that copies and fills reject
+// the addresses.
 Result<AddressRange> GpuMulticast::map(Handle object, size_t bytes) {
   const Result<size_t> alignment = granularity();
   if (!alignment.ok()) return alignment.status();

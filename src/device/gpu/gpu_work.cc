@@ -9,14 +9,14 @@
 namespace ashlar::gpu {
 namespace {
 
-// A host function of the user. The one pointer that drivers pass to the callbacks below points to a
-// HostCall.
+// A host function of the user. Drivers pass a single pointer to the callbacks below, which points
+// to a HostCall.
 struct HostCall {
   explicit HostCall(std::function<void()> host_function) : function(std::move(host_function)) {}
   std::function<void()> function;
 };
 
-// The callbacks are noexcept: an exception of the user's function must not propagate into the
+// The callbacks are noexcept: an exception from the user's function must not propagate into the
 // driver, so it terminates the process.
 void run_once(void* user_data) noexcept {
   const std::unique_ptr<HostCall> call(static_cast<HostCall*>(user_data));
@@ -57,8 +57,8 @@ bool GpuDevice::is_stream_idle(StreamId stream) {
   return relaxed.status().ok() && driver().query_stream(stream).ok();
 }
 
-// Rejects streams that this device did not create. The driver's stream is kept for reuse; see
-// stream_registry.h.
+// Destroys a stream. Rejects streams that this device did not create. The driver's stream is kept
+// for reuse; see stream_registry.h.
 Status GpuDevice::destroy_stream(StreamId stream) {
   return call([&]() -> Status {
     const auto unknown_stream_error = [&] {
@@ -256,7 +256,7 @@ Status GpuDevice::call_host(StreamId stream, std::function<void()> function) {
 }
 
 // The function must exist until the graph is destroyed and its last launch has finished, which only
-// the driver can detect. Therefore the graph owns it as a user object.
+// the driver can detect. Therefore the graph owns the function as a user object.
 Status GpuDevice::call_host_in_capture(StreamId stream, Handle graph,
                                        std::function<void()> function) {
   HostCall* user_data = std::make_unique<HostCall>(std::move(function)).release();

@@ -24,18 +24,18 @@ struct CapturedGraph {
 class GraphRegistry {
  public:
   // Records `info`, which the driver returned for the stream. If the stream's previous capture has
-  // ended and its graph was not added, removes the nodes of that capture: if the program ended the
-  // capture with the driver's own functions, remove_nodes was not called.
+  // ended and its graph was not added, removes the nodes of that capture. This happens if the
+  // program ended the capture with the driver's own functions, so that remove_nodes was not called.
   void update_capture(StreamId stream, const CaptureInfo& info);
   // Adds nodes that belong to the same graph as `sibling`. Does nothing if `sibling` is unknown.
   void add_nodes(NodeId sibling, const std::vector<NodeId>& nodes);
-  // kInvalidArgument: `node` is not a known node of an existing graph.
+  // Returns kInvalidArgument if `node` is not a known node of an existing graph.
   Status check_node(NodeId node) const;
 
   void add(GraphId graph);
-  // kInvalidArgument: `graph` is not a finished graph of this device.
+  // Returns the graph. kInvalidArgument: `graph` is not a finished graph of this device.
   Result<std::shared_ptr<CapturedGraph>> find(GraphId graph) const;
-  // Removes the graph and its nodes, and returns the graph. Fails like find.
+  // Removes the graph and its nodes, and returns the graph. Fails like `find`.
   Result<std::shared_ptr<CapturedGraph>> remove(GraphId graph);
   // Removes the nodes of a capture that ended without a graph.
   void remove_nodes(GraphId graph);

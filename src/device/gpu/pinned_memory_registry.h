@@ -23,10 +23,10 @@ struct PinnedRange {
 
 class PinnedMemoryRegistry {
  public:
-  // Adds a range. kInvalidArgument: part of it is pinned already.
+  // Adds a range. kInvalidArgument: part of the range is already pinned.
   Status add(const PinnedRange& pinned);
   // Removes and returns the range that starts at `memory`. kInvalidArgument: no range of that kind
-  // and owner starts there.
+  // and owner starts at this address.
   Result<PinnedRange> remove(PinnedKind kind, const void* memory, DeviceIndex owner);
   std::optional<AddressDescription> describe(DeviceAddress at) const;
 

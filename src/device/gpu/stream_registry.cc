@@ -32,7 +32,8 @@ bool StreamRegistry::is_retired(StreamId stream) const {
   return retired_.contains(stream);
 }
 
-// Checks only the first stream: if it is busy, streams that were retired later usually are too.
+// Checks only the first stream: if it is busy, streams that were retired later are usually busy
+// too.
 std::optional<StreamId> StreamRegistry::reuse_retired(
     int priority, const std::function<bool(StreamId)>& is_idle) {
   StreamId oldest;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The streams that a device created. A destroyed stream is not returned to the driver but kept for
-// reuse. Drivers reuse handles and may crash on the handle of a destroyed stream: if they reused
-// one for another library's new stream, Ashlar could not tell the two apart. Thread safe.
+// reuse. Drivers may crash on the handle of a destroyed stream. They also reuse handles: if a
+// driver reused one for another library's new stream, Ashlar could not tell the two streams apart.
+// Thread safe.
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,7 @@ class StreamRegistry {
  public:
   void add(StreamId stream, int priority);
   bool contains(StreamId stream) const;
-  // Marks a stream as destroyed. Returns false if it is unknown or already retired.
+  // Marks a stream as destroyed. Returns false if the stream is unknown or already retired.
   bool retire(StreamId stream);
   bool is_retired(StreamId stream) const;
   // Checks one retired stream of that priority. If the stream is idle, makes it live again and

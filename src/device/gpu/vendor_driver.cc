@@ -202,8 +202,8 @@ DriverResult VendorDriver::export_fd(Handle extent, int& fd) {
   return api_.vmm.export_to_shareable_handle(&fd, extent, abi::kHandlePosixFd, 0);
 }
 
-// The driver expects the descriptor itself in place of the pointer. HipDriver overrides this for
-// older runtimes.
+// The driver expects the descriptor itself in place of a pointer. HipDriver overrides this function
+// for older runtimes.
 DriverResult VendorDriver::import_fd(int fd, Handle& extent) {
   return import_handle(reinterpret_cast<void*>(static_cast<uintptr_t>(fd)), abi::kHandlePosixFd,
                        extent);

@@ -35,15 +35,15 @@ class VendorDriver : public Driver {
       : library_(std::move(library)), api_(api) {}
 
   DriverResult device_count(int& count) override;
-  // Sets only name, uuid, pci_id and total_bytes. CudaDriver and HipDriver set the other fields.
+  // Sets only name, uuid, pci_id and total_bytes; CudaDriver and HipDriver set the other fields.
   DriverResult query_device(int device, DeviceInfo& info) override;
   DriverResult greatest_priority(int& priority) override;
   DriverResult memory_stats(DeviceMemoryStats& stats) override;
 
   DriverResult allocate(size_t bytes, DeviceAddress& at) override;
   DriverResult free(DeviceAddress at) override;
-  // Contrary to driver.h, may fail for an address that is unknown to the driver. CudaDriver and
-  // HipDriver override this function and ignore that failure.
+  // Contrary to the comment in driver.h, this function may fail for an address that is unknown to
+  // the driver. CudaDriver and HipDriver override it and ignore that failure.
   DriverResult query_address(DeviceAddress at, AddressInfo& info) override;
   DriverResult get_ipc_handle(DeviceAddress at, AllocationHandle& handle) override;
   DriverResult open_ipc_handle(const AllocationHandle& handle, DeviceAddress& at) override;

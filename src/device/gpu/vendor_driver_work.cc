@@ -226,8 +226,8 @@ DriverResult VendorDriver::count_dependencies(abi::GraphNode node, size_t& count
   return api_.graph.node_get_dependencies(node, nullptr, &count);
 }
 
-// `nodes` has the size from count_dependencies, which is still correct: the dependencies of an
-// existing node do not change.
+// Reads the dependencies into `nodes`, whose size is the result of count_dependencies. That size is
+// still correct, because the dependencies of an existing node do not change.
 DriverResult VendorDriver::read_dependencies(abi::GraphNode node,
                                              std::vector<abi::GraphNode>& nodes) const {
   size_t count = nodes.size();

@@ -24,7 +24,8 @@ Result<HipApi> load_api(const DriverLibrary& library) {
   loader.require(api.device_disable_peer_access, "hipDeviceDisablePeerAccess");
   loader.require(api.memcpy_peer_async, "hipMemcpyPeerAsync");
   load_api(loader, api.shared);
-  // If the runtime has this virtual memory function, it must have the others too.
+  // If the runtime has this virtual memory function, it must also have the other virtual memory
+  // functions.
   if (library.find("hipMemImportFromShareableHandle") != nullptr) {
     load_virtual_memory(loader, api.shared);
   }
@@ -76,8 +77,8 @@ Result<std::vector<ProcessMemoryUsage>> HipDriver::processes(const gpu::DeviceIn
   return Status::unsupported("HIP does not list the processes on a device");
 }
 
-// For unknown addresses, some HIP versions fail and others return zeros. Both leave `info` at
-// kUnknown, so a failure is ignored.
+// For unknown addresses, some HIP versions fail and others return zeros. `info` stays kUnknown in
+// both cases, so a failure is ignored.
 gpu::DriverResult HipDriver::query_address(DeviceAddress at, gpu::AddressInfo& info) {
   return {VendorDriver::query_address(at, info).call, gpu::abi::kSuccess};
 }
@@ -105,7 +106,8 @@ gpu::DriverResult HipDriver::copy_to_peer(const PeerCopy& copy, StreamId stream)
 namespace ashlar {
 namespace {
 
-// In order of preference. Only the development package installs the name without a version.
+// Names of the library, in order of preference. Only the development package installs the name
+// without a version.
 constexpr const char* kLibraryNames[] = {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6"};
 
 }  // namespace

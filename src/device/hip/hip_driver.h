@@ -18,8 +18,9 @@ inline constexpr int kAttributeMemoryPools = 88;
 // of a pointer. Older versions take a pointer to the descriptor.
 inline constexpr int kFirstVersionWithFdAsPointer = 70100000;
 
-// `shared` has the functions common to both vendors; the others exist only in HIP, or have
-// different arguments. Names are AMD's without the prefix `hip`.
+// The functions of the HIP runtime. `shared` has the functions common to both vendors; the other
+// functions exist only in HIP, or have different arguments. Names are AMD's names without the
+// prefix `hip`.
 struct HipApi {
   // The virtual memory functions are optional.
   gpu::abi::DriverApi shared;
@@ -36,7 +37,8 @@ struct HipApi {
       memcpy_peer_async;
 };
 
-// Loads the driver functions. kUnsupported: some are missing; the message names up to three.
+// Loads the driver functions. kUnsupported: some functions are missing; the message names up to
+// three of them.
 Result<HipApi> load_api(const DriverLibrary& library);
 
 class HipDriver final : public gpu::VendorDriver {

@@ -13,8 +13,8 @@
 namespace ashlar::sim {
 namespace {
 
-// Synthetic addresses lie above all addresses of host mappings, so that none equals a valid
-// pointer.
+// Synthetic addresses lie above all addresses of host mappings, so that no synthetic address equals
+// a valid pointer.
 constexpr uint64_t kFirstSyntheticAddress = uint64_t{1} << 50;
 constexpr uint64_t kEndSyntheticAddress = uint64_t{1} << 62;
 // Addresses from the driver model lie below the synthetic addresses and above user space, so that
@@ -36,7 +36,7 @@ Status out_of_addresses_error(size_t bytes) {
   return Status::out_of_memory(text("no ", bytes, " B of addresses left in this process"));
 }
 
-// Reserves `bytes` of inaccessible host addresses at a multiple of `alignment`. Returns 0 on
+// Reserves `bytes` bytes of inaccessible host addresses at a multiple of `alignment`. Returns 0 on
 // failure.
 uint64_t reserve_host_addresses(size_t bytes, size_t alignment, uint64_t hint) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -185,7 +185,7 @@ Status AddressSpace::map(DeviceAddress at, std::shared_ptr<Extent> extent, Devic
   const auto mapping = insert_locked(
       at, {std::move(extent), owner, MappingKind::kMapped, no_access, PROT_NONE, false});
   if (run_count_ <= max_mappings_) return {};
-  (void)erase_locked(mapping);  // not the last reference: SimDevice still owns the extent
+  (void)erase_locked(mapping);  // not the last reference, because SimDevice still owns the extent
   return too_many_mappings_error();
 }
 
@@ -204,7 +204,8 @@ Result<size_t> AddressSpace::set_access(AddressRange range, const AccessGrant& g
   WriterLock lock(mutex_);
   const Result<size_t> extent_count = count_extents_locked(range, owner);
   if (!extent_count.ok()) return extent_count;
-  // All devices use the same shadow, so its protection is the union of all devices' rights.
+  // All devices use the same shadow, so the protection of the shadow is the union of all devices'
+  // rights.
   std::vector<int> protections;
   for (auto it = mappings_.find(range.begin); it != mappings_.end() && it->first < range.end();
        ++it) {
@@ -349,8 +350,8 @@ bool AddressSpace::continues_previous_locked(Mappings::const_iterator right) con
          reservation_of(left->first) == reservation_of(right->first);
 }
 
-// A mapping that continues the previous mapping adds no run. If the next mapping continues the new
-// mapping, the next mapping no longer starts a run.
+// Inserts a mapping and updates run_count_. A mapping that continues the previous mapping adds no
+// run. If the next mapping continues the new mapping, the next mapping no longer starts a run.
 AddressSpace::Mappings::iterator AddressSpace::insert_locked(DeviceAddress at, Mapping mapping) {
   const auto inserted = mappings_.emplace(at, std::move(mapping)).first;
   if (!continues_previous_locked(inserted)) ++run_count_;

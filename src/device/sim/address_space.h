@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The address space of a simulated machine: reservations, mappings and access rights. One per
-// machine, because addresses are unique across devices.
+// The address space of a simulated machine: reservations, mappings and access rights. There is one
+// address space per machine, because addresses are unique across devices.
 //
 // Every reservation consists of two equal halves of host addresses. Users see the first half as
 // device addresses; it is never accessible, so that a host dereference always faults. Extents are
@@ -66,13 +66,14 @@ class AddressSpace {
   // Undoes allocate and returns the size in bytes. kInvalidArgument: no mapping of that kind and
   // owner starts at `at`.
   Result<size_t> free(DeviceAddress at, DeviceIndex owner, MappingKind kind);
-  // Returns the extent allocated at `at`. kInvalidArgument as for free.
+  // Returns the extent allocated at `at`. kInvalidArgument: no mapping of that kind and owner
+  // starts at `at`.
   Result<std::shared_ptr<Extent>> find_allocation(DeviceAddress at, DeviceIndex owner,
                                                   MappingKind kind) const;
 
   void set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled);
 
-  // These implement the functions of the same names in sim::Machine.
+  // The functions below implement the functions of the same names in sim::Machine.
   void set_next_address(DeviceIndex owner, DeviceAddress at);
   using AddressPolicy = std::function<DeviceAddress(size_t bytes)>;
   void set_address_policy(DeviceIndex owner, AddressPolicy choose);
@@ -81,8 +82,8 @@ class AddressSpace {
 
   AddressDescription describe(DeviceAddress at) const;
   bool is_reserved(DeviceAddress at) const;
-  // kInvalidArgument: the range is empty or not inside one reservation, or part of it is not mapped
-  // or not accessible with `wanted` access.
+  // Checks access to a range. kInvalidArgument: the range is empty or not inside one reservation,
+  // or part of the range is not mapped or not accessible with `wanted` access.
   Status check(DeviceIndex accessor, AddressRange range, Access wanted) const;
   // Returns a host pointer to the range in the shadow; null with Backing::kBookkeeping.
   Result<void*> shadow(DeviceIndex accessor, AddressRange range, Access wanted) const;
@@ -138,16 +139,16 @@ class AddressSpace {
       ASHLAR_REQUIRES_SHARED(mutex_);
   char* shadow_of(DeviceAddress at) const ASHLAR_REQUIRES_SHARED(mutex_);
 
-  // Whether the mapping `right` continues the previous mapping: adjacent to it in the reservation
-  // and in the file, and with the same protection.
+  // Returns whether the mapping `right` continues the previous mapping: whether the two are
+  // adjacent in the reservation and in the file, and have the same protection.
   bool continues_previous_locked(Mappings::const_iterator right) const
       ASHLAR_REQUIRES_SHARED(mutex_);
   Mappings::iterator insert_locked(DeviceAddress at, Mapping mapping) ASHLAR_REQUIRES(mutex_);
   // Erases the mapping and returns its extent, so that the caller can drop what may be the last
   // reference after unlocking: releasing an extent punches a hole in its file, which is slow.
   std::shared_ptr<Extent> erase_locked(Mappings::iterator mapping) ASHLAR_REQUIRES(mutex_);
-  // Sets the protection of each mapping in the range, in address order, and updates the shadow. If
-  // it fails, restores the previous protections.
+  // Sets the protection of each mapping in the range, in address order, and updates the shadow. On
+  // failure, restores the previous protections.
   Status protect_locked(AddressRange range, const std::vector<int>& protections)
       ASHLAR_REQUIRES(mutex_);
   void set_protections_locked(AddressRange range, const std::vector<int>& protections)

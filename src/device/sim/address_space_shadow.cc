@@ -27,7 +27,7 @@ Status AddressSpace::protect_locked(AddressRange range, const std::vector<int>& 
       run_count_ <= max_mappings_ ? sync_shadow_locked(range) : too_many_mappings_error();
   if (synced.ok()) return synced;
   set_protections_locked(range, before);
-  (void)sync_shadow_locked(range).ok();  // restores a state that the kernel accepted before
+  (void)sync_shadow_locked(range).ok();  // restores a state that the kernel has accepted before
   return synced;
 }
 
@@ -87,8 +87,9 @@ Status AddressSpace::sync_shadow_run_locked(DeviceAddress at, size_t bytes, cons
   return Status::device_fault(first.in_shadow ? "mprotect" : "mmap", code, std::strerror(code));
 }
 
-// Best effort. Can fail at the kernel's mapping limit if replacing the mappings splits an entry.
-// The pages then stay accessible in the shadow, so that an invalid access does not fault.
+// Unmaps the range, and ignores a failure. The kernel may reject the call at its mapping limit if
+// replacing the mappings splits an entry. The pages then stay accessible in the shadow, so that an
+// invalid access does not fault.
 void AddressSpace::unmap_shadow_locked(AddressRange range) {
   if (!has_memory_) return;
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;

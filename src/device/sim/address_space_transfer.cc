@@ -16,7 +16,7 @@ namespace {
 // not block mapping.
 constexpr size_t kStepBytes = size_t{1} << 20;
 
-// Calls `move(offset, bytes)` for each step until one fails.
+// Calls `move(offset, bytes)` for each step until a call fails.
 template <typename Move>
 Status transfer_in_steps(size_t bytes, const Move& move) {
   for (size_t offset = 0; offset < bytes; offset += kStepBytes) {

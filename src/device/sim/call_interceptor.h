@@ -26,7 +26,7 @@ class CallInterceptor {
 
   bool is_lost() const { return lost_.load(std::memory_order_acquire); }
   Status lost_status() const;
-  // Marks the device lost. Keeps the first reason if called again.
+  // Marks the device as lost. If called again, keeps the first reason.
   void lose(const Status& reason);
   void revive();
 
@@ -38,7 +38,7 @@ class CallInterceptor {
   FaultInjector& faults_;
   std::atomic<bool> lost_{false};  // stored with release after reason_, loaded with acquire
 
-  // Relaxed: independent sums for reports.
+  // Accessed in relaxed order, because these are independent sums for reports.
   std::array<std::atomic<uint64_t>, kDeviceCallCount> counts_{};
   std::array<std::atomic<int64_t>, kDeviceCallCount> modelled_ns_{};
 

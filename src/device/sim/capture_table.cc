@@ -27,7 +27,8 @@ void merge_into(std::vector<NodeId>& tail, const std::vector<NodeId>& nodes) {
   tail.assign(merged.begin(), merged.end());
 }
 
-// Ids increase in the order of capture, so the nodes of a graph are sorted by id.
+// Finds a node by binary search: ids increase in the order of capture, so the nodes of a graph are
+// sorted by id.
 const GraphNode* find_node(const SimGraph& graph, NodeId id) {
   const auto found =
       std::lower_bound(graph.nodes.begin(), graph.nodes.end(), id,
@@ -71,7 +72,7 @@ Status CaptureTable::begin(const SimStream& stream, CaptureMode mode) {
 }
 
 Result<GraphId> CaptureTable::end(const SimStream& stream) {
-  Capture ended;  // destroyed after unlocking: captured work is user code
+  Capture ended;  // destroyed after unlocking, because captured work is user code
   MutexLock lock(mutex_);
   Capture* found = find_locked(stream);
   if (found == nullptr) return Status::invalid_argument("the stream is not capturing");

@@ -55,9 +55,9 @@ class CaptureTable {
   // --- checks: a call that is not allowed during a capture fails with kInvalidArgument and
   // invalidates the capture. `call` is the name of the device call, for the message.
 
-  // Checks a query of a stream, or a wait for it.
+  // Checks a query of a stream, or a wait for the stream.
   Status check_query(const SimStream& stream, std::string_view call);
-  // Checks a query of an event, or a wait for it.
+  // Checks a query of an event, or a wait for the event.
   Status check_query(const SimEvent& event, std::string_view call);
   // Checks a call that may block, under the modes of all captures and of the calling thread.
   Status check_unsafe_call(std::string_view call);
@@ -89,9 +89,9 @@ class CaptureTable {
   const Capture* find_locked(const SimStream& stream) const ASHLAR_REQUIRES(mutex_);
   static Status check_can_end(const Capture& capture);
 
-  // The number of captures in progress. Calls skip the lock while it is 0. Relaxed suffices: a
-  // program that depends on a capture of another thread must synchronize with the beginning of the
-  // capture anyway.
+  // The number of captures in progress. Calls skip the lock while it is 0. Relaxed order suffices,
+  // because a program that depends on a capture of another thread must synchronize with the
+  // beginning of the capture anyway.
   std::atomic<size_t> active_count_{0};
 
   mutable Mutex mutex_;

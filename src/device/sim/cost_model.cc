@@ -38,8 +38,8 @@ constexpr double kUnmapUsPerExtent = 23;
 constexpr double kAllocateHostUsPerMiB = 350;
 constexpr double kFreeHostUsPerMiB = 93;
 
-// Interpolates linearly in the logarithm of the size. Constant below the smallest measured size,
-// proportional to the size above the largest.
+// Interpolates linearly in the logarithm of the size. The result is constant below the smallest
+// measured size, and proportional to the size above the largest measured size.
 double interpolate(const Row& row, size_t bytes) {
   const double size = static_cast<double>(bytes);
   if (size <= kMeasuredBytes.front()) return row.front();

@@ -22,8 +22,8 @@ int64_t modelled_call_ns(DeviceCall call, const CallSize& size);
 
 // The memory that a copy or fill accesses: host memory over the link, or device memory only.
 enum class TransferPath { kHostLink, kDeviceMemory };
-// Returns the device time of a copy or fill, for the clock of seeded machines. Based on round
-// numbers, not on measurements.
+// Returns the device time of a copy or fill, for the clock of seeded machines. The times are based
+// on round numbers, not on measurements.
 int64_t modelled_transfer_ns(TransferPath path, size_t bytes);
 
 }  // namespace ashlar::sim

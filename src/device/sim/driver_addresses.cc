@@ -106,7 +106,8 @@ DriverAddresses::Chunks::const_iterator DriverAddresses::chunk_at(uint64_t at) c
   return at < chunk->first + chunk->second.bytes ? chunk : chunks_.end();
 }
 
-// Returns the free range around `range`, from the previous allocation in the chunk to the next.
+// Returns the free range around `range`, from the previous allocation in the chunk to the next
+// allocation.
 DriverAddresses::Range DriverAddresses::free_around(Chunks::const_iterator chunk,
                                                     const Range& range) const {
   Range hole{chunk->first, chunk->first + chunk->second.bytes};

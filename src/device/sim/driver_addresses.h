@@ -7,9 +7,9 @@
 // Measured on an H200 with driver 580 (docs/internals/sim_device.md, tools/driver_addresses.py).
 // The driver reserves chunks whose sizes are multiples of 32 MiB. An allocation goes into the
 // newest chunk that has a sufficient hole (free range): into the smallest such hole, or the lowest
-// of equally small ones. If there is none, the driver reserves a new chunk at the upper end of the
-// highest gap between chunks that is at least 32 MiB larger than the new chunk. The driver releases
-// empty chunks.
+// of equally small holes. If there is no such hole, the driver reserves a new chunk at the upper
+// end of the highest gap between chunks that is at least 32 MiB larger than the new chunk. The
+// driver releases empty chunks.
 #pragma once
 
 #include <cstddef>
@@ -38,17 +38,17 @@ class DriverAddresses {
 
   // Allocates a range and returns its address, or 0 if there is no space.
   uint64_t allocate(size_t bytes);
-  // Frees the allocation at `at`. Does nothing if there is none.
+  // Frees the allocation at `at`. Does nothing if there is no allocation at this address.
   void free(uint64_t at);
 
   // --- queries; a hole is a free range in a chunk, a gap is a range where chunks can be reserved
 
   // Returns the address that allocate() would return.
   uint64_t next_address(size_t bytes) const;
-  // Returns the chunk that the driver would reserve for `bytes` if no chunk had enough space. No
-  // value if no gap is large enough.
+  // Returns the chunk that the driver would reserve for `bytes` if no chunk had enough space;
+  // nullopt if no gap is large enough.
   std::optional<Range> new_chunk_for(size_t bytes) const;
-  // Return the hole or gap that contains the address.
+  // These functions return the hole or the gap that contains the address.
   std::optional<Range> hole_at(uint64_t at) const;
   std::optional<Range> gap_at(uint64_t at) const;
   bool overlaps_chunk(const Range& range) const;
@@ -67,15 +67,16 @@ class DriverAddresses {
   void close_gap(const Range& range);
 
  private:
-  // Larger is newer. {n, 0} for the chunk with number n; {n, m} for chunk m from add_chunk, which
-  // counts as newer than chunk n.
+  // A larger value means a newer chunk. The age is {n, 0} for the chunk with number n, and {n, m}
+  // for chunk m from add_chunk, which counts as newer than chunk n.
   using Age = std::pair<uint64_t, uint64_t>;
 
-  // Invariant: the holes, stored as (bytes, address), and the allocations tile the chunk.
+  // A chunk. Its holes, stored as (bytes, address), and its allocations cover it without gaps or
+  // overlaps.
   struct Chunk {
     size_t bytes = 0;
     Age age{};
-    bool is_permanent = false;  // from add_chunk: not released when empty
+    bool is_permanent = false;  // the chunk is from add_chunk and is not released when empty
     std::set<std::pair<size_t, uint64_t>> holes{};
   };
   using Chunks = std::map<uint64_t, Chunk>;
@@ -85,11 +86,11 @@ class DriverAddresses {
   Chunks::const_iterator chunk_at(uint64_t at) const;
   Range free_around(Chunks::const_iterator chunk, const Range& range) const;
 
-  std::map<uint64_t, uint64_t> gaps_;  // begin address to end address; gaps are never adjacent
+  std::map<uint64_t, uint64_t> gaps_;  // end addresses by begin address; gaps are never adjacent
   Chunks chunks_;
   std::map<Age, Chunk*, std::greater<>> chunks_with_holes_;
   uint64_t last_number_ = 0;
-  std::map<uint64_t, size_t> allocations_;  // address to size
+  std::map<uint64_t, size_t> allocations_;  // sizes, keyed by address
 };
 
 }  // namespace ashlar::sim

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The events of a machine, each with the completion of the work for which the event was last
-// recorded. Recording an event again replaces the completion; existing waits keep the old one.
-// Thread safe.
+// recorded. Recording an event again replaces the completion; existing waits keep the old
+// completion. Thread safe.
 #pragma once
 
 #include <memory>
@@ -24,15 +24,15 @@ struct CapturedEvent {
 struct SimEvent {
   DeviceIndex device;
   bool timing = false;
-  std::shared_ptr<Completion> recorded;           // null if never recorded, or captured
+  std::shared_ptr<Completion> recorded;           // null if not recorded, or recorded in a capture
   std::shared_ptr<const CapturedEvent> captured;  // null unless recorded in a capture
 };
 
 class EventTable {
  public:
   EventId create(DeviceIndex device, const EventOptions& options);
-  // All functions below return kInvalidArgument if there is no such event, or if it does not belong
-  // to a given `device`.
+  // All functions below return kInvalidArgument if there is no such event, or if the event does not
+  // belong to the device, where one is given.
   Status destroy(DeviceIndex device, EventId id);
   Result<SimEvent> find(EventId id) const;
   Result<SimEvent> find(DeviceIndex device, EventId id) const;

@@ -41,7 +41,7 @@ struct ImportRequest {
 };
 struct ImportResponse {
   uint64_t offset = 0;
-  uint64_t bytes = 0;  // 0: the secret is unknown, or the memory was released
+  uint64_t bytes = 0;  // 0: the exporter does not know the secret, or the memory was released
 };
 
 template <typename T>
@@ -196,12 +196,12 @@ void Fabric::serve() {
   }
 }
 
-// Closes connections from other users and malformed requests without a response.
+// Handles one request. Connections from other users and malformed requests get no response.
 void Fabric::handle_connection(int connection_fd) {
   Result<PeerCredentials> peer = peer_credentials(connection_fd);
   if (!peer.ok() || peer->uid != ::getuid()) return;
   ImportRequest request;
-  // Importers are served one at a time, so a slow importer must not block the others.
+  // Importers are served one at a time, so a slow importer must not block the other importers.
   constexpr std::chrono::milliseconds kImporterTimeout{50};
   Result<ReceivedMessage> received =
       receive_message(connection_fd, bytes_of(request), kImporterTimeout);
@@ -210,7 +210,7 @@ void Fabric::handle_connection(int connection_fd) {
       find_export(request.secret, static_cast<HandleKind>(request.kind));
   ImportResponse response;
   if (extent != nullptr) response = {extent->offset(), extent->bytes()};
-  // Best effort: the importer may have closed the connection.
+  // A failure is ignored, because the importer may have closed the connection.
   (void)send_message(connection_fd, bytes_of(response), extent ? extent->fd() : -1,
                      kImporterTimeout)
       .ok();

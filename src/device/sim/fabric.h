@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// 64-byte handles for memory of another process, which implement fabric handles and shared
+// Provides 64-byte handles for memory of another process, which implement fabric handles and shared
 // allocations. A handle contains the name of the exporter's abstract socket and a secret. An
-// importer sends the secret and receives the memory's file descriptor. This needs neither ptrace
-// rights nor named files. A handle becomes invalid when the exporter exits or releases the memory;
-// memory already imported stays mapped.
+// importer sends the secret and receives the memory's file descriptor. This exchange needs neither
+// ptrace rights nor named files. A handle becomes invalid when the exporter exits or releases the
+// memory; memory already imported stays mapped.
 //
 // The first export creates the socket and its server thread. The server accepts only processes of
 // the same user. Thread safe.
@@ -36,9 +36,9 @@ class Fabric {
   // Returns a handle that is valid while the extent exists. Exporting the extent again as the same
   // kind returns the same handle.
   Result<HandleBytes> export_extent(const std::shared_ptr<Extent>& extent, HandleKind kind);
-  // Returns an extent over the exporter's memory; in the exporting process, the same extent.
-  // kInvalidArgument: not a handle of that kind, or the exporter belongs to another user.
-  // kDeviceFault: the exporter has exited or has released the memory.
+  // Returns an extent over the exporter's memory; in the exporting process, returns the exported
+  // extent itself. kInvalidArgument: `handle` is not a handle of that kind, or the exporter belongs
+  // to another user. kDeviceFault: the exporter has exited or has released the memory.
   Result<std::shared_ptr<Extent>> import_extent(const HandleBytes& handle, HandleKind kind);
 
  private:

@@ -32,15 +32,15 @@ class FaultInjector {
  private:
   struct ActiveRule {
     FaultRule rule;
-    uint64_t match_count = 0;  // calls that matched so far
+    uint64_t match_count = 0;  // number of calls that matched so far
   };
-  // Copies the first rule that applies to the call into `picked`. Returns false if there is none.
-  // Counts the call in all rules that match it, also in those after the picked rule.
+  // Copies the first rule that applies to the call into `picked`. Returns false if no rule applies.
+  // Counts the call in all rules that match it, including the rules after the picked rule.
   bool pick(DeviceCall call, DeviceIndex device, FaultRule& picked);
   void hang();
 
   Clock& clock_;
-  std::atomic<bool> any_rule_{false};  // relaxed: a call racing with inject may miss the rule
+  std::atomic<bool> any_rule_{false};  // relaxed, so a call racing with inject may miss the rule
 
   mutable Mutex mutex_;
   std::condition_variable released_;

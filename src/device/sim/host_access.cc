@@ -21,8 +21,9 @@
 namespace ashlar::sim {
 namespace {
 
-// A slot is free if its end is 0. `begin` is written before `end` (release), and the handler reads
-// `end` first (acquire), so that it never pairs a new end with an old begin.
+// A slot for one address range. A slot is free if its end is 0. `begin` is written before `end`
+// (release), and the handler reads `end` first (acquire), so that the handler never pairs a new end
+// with an old begin.
 struct Slot {
   std::atomic<uint64_t> begin{0};
   std::atomic<uint64_t> end{0};
@@ -116,7 +117,8 @@ void explain_host_access() {
   if (installed.exchange(true)) return;
   struct sigaction action {};
   action.sa_sigaction = handle_fault;
-  // Uses the alternate stack, if there is one: the fault may be a stack overflow.
+  // The handler uses the alternate stack, if there is one, because the fault may be a stack
+  // overflow.
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   ::sigaction(SIGSEGV, &action, &previous_action);
 }

@@ -42,9 +42,9 @@ Status check(const Options& options) {
   return {};
 }
 
-// Returns how many mappings a machine may have, at least kMinMappings. Each mapping takes one
-// kernel entry and leaves at most one gap, which takes another entry. If vm.max_map_count permits,
-// kReservedMappings entries are left for other code in the process.
+// Returns the maximum number of mappings of a machine, which is at least kMinMappings. Each mapping
+// takes one kernel entry and leaves at most one gap, which takes another entry. If vm.max_map_count
+// permits, kReservedMappings entries are left for other code in the process.
 size_t max_host_mappings() {
   constexpr size_t kReservedMappings = 8192;
   constexpr size_t kMinMappings = 1024;
@@ -64,7 +64,7 @@ std::array<uint8_t, 16> device_uuid(size_t index) {
   Random random(seed + index);
   std::array<uint8_t, 16> uuid{};
   for (uint8_t& byte : uuid) byte = static_cast<uint8_t>(random.next());
-  uuid[6] = static_cast<uint8_t>((uuid[6] & 0x0f) | 0x80);  // version 8: custom
+  uuid[6] = static_cast<uint8_t>((uuid[6] & 0x0f) | 0x80);  // UUID version 8 means custom
   uuid[8] = static_cast<uint8_t>((uuid[8] & 0x3f) | 0x80);
   return uuid;
 }
@@ -135,8 +135,8 @@ Machine::Machine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Machine::~Machine() {
   if (!impl_->fork_guard.in_creating_process()) {
-    // A forked child must not destroy the machine: it does not have the machine's threads, and
-    // shares the machine's files with its parent.
+    // A forked child must not destroy the machine, because the child does not have the machine's
+    // threads, and shares the machine's files with its parent.
     (void)impl_.release();
     return;
   }

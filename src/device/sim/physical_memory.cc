@@ -19,8 +19,8 @@
 namespace ashlar::sim {
 namespace {
 
-// The length of a device file. Offsets only increase, so the sparse file is as long as possible.
-// Only touched pages use memory.
+// The length of a device file. The file is as long as possible, because offsets only increase. It
+// is sparse: only touched pages use memory.
 constexpr uint64_t kFileBytes = uint64_t{1} << 62;
 
 // Returns the length of a device file in this process: kFileBytes, or less if RLIMIT_FSIZE is
@@ -59,8 +59,8 @@ Result<UniqueFd> make_file(uint64_t bytes) {
   return file;
 }
 
-// Returns the size of a file that is sealed like those of make_file, and rejects all others: an
-// unsealed file could be truncated later, and accesses to it would raise SIGBUS.
+// Returns the size of a file that is sealed like the files of make_file, and rejects all other
+// files: an unsealed file could be truncated later, and accesses to it would raise SIGBUS.
 Result<uint64_t> size_of_device_file(int fd) {
   struct stat file_info {};
   constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -110,7 +110,7 @@ Result<std::shared_ptr<Extent>> PhysicalMemory::create_extent(size_t bytes,
   return extent;
 }
 
-// Assigns a file of its own to an exportable extent, and the next range of the device's file to any
+// Assigns a separate file to an exportable extent, and the next range of the device's file to any
 // other extent.
 Status PhysicalMemory::assign_file_range(Extent& extent) {
   if (extent.export_options_.can_export_fd || extent.export_options_.can_export_fabric) {
@@ -143,7 +143,7 @@ Result<std::shared_ptr<Extent>> PhysicalMemory::import_extent(int fd, size_t byt
         text("the extent has ", *file_bytes, " B, ", bytes, " B were expected"));
   }
   Result<std::shared_ptr<Extent>> extent = import_range(fd, 0, bytes);
-  if (extent.ok()) (*extent)->export_options_.can_export_fd = true;  // can be exported again
+  if (extent.ok()) (*extent)->export_options_.can_export_fd = true;  // so it can be exported again
   return extent;
 }
 
@@ -180,7 +180,8 @@ bool PhysicalMemory::try_charge(size_t bytes) {
 void PhysicalMemory::release_extent(const Extent& extent) {
   used_bytes_.fetch_sub(extent.bytes(), std::memory_order_relaxed);
   if (extent.own_fd_.valid() || extent.fd_ < 0) return;
-  // Best effort: if the hole cannot be punched, its pages stay allocated but are never read again.
+  // A failure is ignored: if the hole cannot be punched, its pages stay allocated but are never
+  // read again.
   (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                     static_cast<off_t>(extent.offset_), static_cast<off_t>(extent.bytes_));
 }

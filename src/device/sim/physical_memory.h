@@ -5,8 +5,8 @@
 // Extents that are not exportable, such as plain allocations, are ranges of one sparse memfd.
 // Offsets only increase and are never reused, so that extents created one after the other are
 // adjacent in the file (the kernel then merges their mappings) and the file does not fragment.
-// Releasing an extent punches a hole. An exportable extent has a memfd of its own instead: the
-// kernel then counts its users across processes. docs/internals/sim_device.md has the reasons.
+// Releasing an extent punches a hole. An exportable extent has a separate memfd instead, so that
+// the kernel counts its users across processes. docs/internals/sim_device.md has the reasons.
 //
 // Thread safe. `address_space.h` maps extents.
 #pragma once
@@ -27,8 +27,8 @@ namespace ashlar::sim {
 
 class PhysicalMemory;
 
-// Physical memory from one create call. Shared by the device's table of ids, by every mapping of
-// the extent, and temporarily by exports; the memory is freed with the last reference.
+// Physical memory from one create call. The device's table of ids, every mapping of the extent and,
+// temporarily, exports share the extent; the memory is freed with the last reference.
 class Extent {
  public:
   Extent(const Extent&) = delete;
@@ -37,7 +37,7 @@ class Extent {
 
   size_t bytes() const { return bytes_; }
   int fd() const { return fd_; }               // -1 with Backing::kBookkeeping
-  uint64_t offset() const { return offset_; }  // of the first byte in the file fd()
+  uint64_t offset() const { return offset_; }  // offset of the first byte in the file fd()
   const CreateOptions& export_options() const { return export_options_; }
   bool is_imported() const { return owner_ == nullptr; }
 
@@ -57,12 +57,13 @@ class PhysicalMemory {
  public:
   static Result<std::unique_ptr<PhysicalMemory>> create(const Options& options);
 
-  // Creates an extent. kOutOfMemory: less than `bytes` is free, or the device's file has no offsets
-  // left.
+  // Creates an extent. kOutOfMemory: fewer than `bytes` bytes are free, or the device's file has no
+  // offsets left.
   Result<std::shared_ptr<Extent>> create_extent(size_t bytes, const CreateOptions& export_options);
 
-  // Imports an exportable extent, whose file is `fd`. Duplicates the descriptor. Uses no capacity.
-  // kInvalidArgument: not a writable file of a simulated device, or not of that size.
+  // Imports an exportable extent, whose file is `fd`. Duplicates the descriptor. The import uses no
+  // capacity. kInvalidArgument: `fd` is not a writable file of a simulated device, or the file does
+  // not have that size.
   static Result<std::shared_ptr<Extent>> import_extent(int fd, size_t bytes);
   // Imports a range of another process's device file. kInvalidArgument: `fd` is not a writable file
   // of a simulated device, or the range does not consist of whole pages of that file.
@@ -82,7 +83,7 @@ class PhysicalMemory {
   const size_t capacity_bytes_;
   const UniqueFd file_;  // invalid with Backing::kBookkeeping
   const uint64_t file_bytes_;
-  // Relaxed: the counters order no other memory accesses.
+  // Accessed in relaxed order, because the counters order no other memory accesses.
   std::atomic<size_t> used_bytes_{0};
   std::atomic<uint64_t> next_offset_{0};
 };

@@ -14,14 +14,15 @@ class SimPinnedMemory {
  public:
   ~SimPinnedMemory();
 
-  // REQUIRES: bytes is not 0.
+  // Allocates pinned memory. REQUIRES: `bytes` is not 0.
   Result<void*> allocate(size_t bytes, DeviceIndex device);
-  // kInvalidArgument: `memory` is not the start of memory that the device allocated.
+  // Returns kInvalidArgument if `memory` is not the start of memory that the device allocated.
   Status check_allocated(const void* memory, DeviceIndex device) const;
   // Frees memory from allocate and returns its size.
   Result<size_t> free(void* memory, DeviceIndex device);
-  // Add and remove memory that the user registered. kInvalidArgument: the memory to add is null,
-  // empty or partly pinned already, or the memory to remove is not the start of registered memory.
+  // These functions add and remove memory that the user registered. kInvalidArgument: the memory to
+  // add is null, empty or already partly pinned, or the memory to remove is not the start of
+  // registered memory.
   Status add(void* memory, size_t bytes, DeviceIndex device);
   Status remove(void* memory, DeviceIndex device);
 
@@ -35,7 +36,8 @@ class SimPinnedMemory {
   };
   using Ranges = std::map<DeviceAddress, Range>;
 
-  // Returns the range of that origin and device that starts at `memory`; end() if there is none.
+  // Returns the range of that origin and device that starts at `memory`; end() if there is no such
+  // range.
   Ranges::const_iterator find_locked(const void* memory, DeviceIndex device,
                                      bool is_allocated) const ASHLAR_REQUIRES(mutex_);
 

@@ -66,7 +66,7 @@ Status Scheduler::run_until(const Completion& awaited) {
   while (!awaited.is_done()) {
     if (step()) continue;
     MutexLock lock(mutex_);
-    // Another thread may be running the awaited task. If no thread runs a task, none can make
+    // Another thread may be running the awaited task. If no thread runs a task, no task can make
     // progress.
     if (running_count_ == 0) {
       if (awaited.is_done()) return {};
@@ -93,8 +93,8 @@ bool Scheduler::resume_streams_paused_until_waited() {
   return any;
 }
 
-// Picks a ready stream at random. A stream of priority p has weight p + 1. Returns null if none is
-// ready.
+// Picks a ready stream at random. A stream of priority p has weight p + 1. Returns null if no
+// stream is ready.
 std::shared_ptr<SimStream> Scheduler::pick_stream_locked() {
   std::vector<std::shared_ptr<SimStream>> runnable;
   {

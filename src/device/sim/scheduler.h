@@ -35,10 +35,10 @@ class Scheduler {
 
   // Runs one task of a randomly chosen ready stream. Returns false if no stream is ready.
   bool step();
-  // Runs up to 2 tasks; the number is random.
+  // Runs a random number of tasks, at most two.
   void run_random_tasks();
   // Runs tasks until `awaited` is done. If no task can run, resumes the streams that were paused by
-  // pause_until_waited. kDeviceFault: still no task can run, so `awaited` would never be done.
+  // pause_until_waited. kDeviceFault: even then no task can run, so `awaited` would never be done.
   Status run_until(const Completion& awaited);
 
   // The number of streams that calls have examined so far. For tests.

@@ -125,7 +125,7 @@ Result<ExtentId> SimDevice::create(size_t bytes, const CreateOptions& options) {
 
 Status SimDevice::release(ExtentId id) {
   return call(DeviceCall::kRelease, [&](CallSize& size) -> Status {
-    // Destroyed after unlocking, because releasing may punch a hole in the file, which is slow.
+    // Destroyed after unlocking, because the destructor may punch a hole in the file (slow).
     std::shared_ptr<Extent> extent;
     MutexLock lock(extents_mutex_);
     const auto found = extents_.find(id);
@@ -206,7 +206,7 @@ Result<ExtentId> SimDevice::import_fd(int fd, size_t bytes) {
       return Status::invalid_argument(text("cannot import ", bytes, " B: expected a multiple of ",
                                            properties_.granularity_bytes));
     }
-    // Imports first, which checks size and seals, even if the file belongs to this machine.
+    // Even a file of this machine is imported first, because the import checks size and seals.
     Result<std::shared_ptr<Extent>> extent = PhysicalMemory::import_extent(fd, bytes);
     if (!extent.ok()) return extent.status();
     if (std::shared_ptr<Extent> known = machine_.exports.find(fd)) return add_extent(known);

@@ -23,7 +23,7 @@ namespace ashlar::sim {
 
 class SimDevice final : public Device {
  public:
-  // `machine` and `memory` outlive the device. `memory` belongs to this device alone.
+  // REQUIRES: `machine` and `memory` outlive the device. `memory` belongs to this device alone.
   SimDevice(Machine::Impl& machine, DeviceProperties properties, PhysicalMemory& memory);
 
   CallInterceptor& interceptor() { return interceptor_; }
@@ -34,7 +34,8 @@ class SimDevice final : public Device {
   // Returns a host pointer through which kernels of this device access `range`. kUnsupported: the
   // machine has Backing::kBookkeeping.
   Result<void*> view(AddressRange range, Access access);
-  // Whether the machine has a seed, so that work runs only inside device calls and Machine::step.
+  // Returns whether the machine has a seed, so that work runs only inside device calls and
+  // Machine::step.
   bool runs_in_calls() const { return machine_.options.seed.has_value(); }
 
   const DeviceProperties& properties() const override { return properties_; }
@@ -110,9 +111,9 @@ class SimDevice final : public Device {
   Status destroy_graph(GraphId graph) override;
 
  private:
-  // Makes one device call: injects faults and runs `body(size)`, which sets the quantities that
-  // determine the cost. Adds the cost of a successful call, and records a failure as the thread's
-  // last error. With a seed, runs up to two tasks after `body`.
+  // Makes one device call: injects faults and runs `body(size)`, which sets the quantities in
+  // `size` that determine the cost. Adds the cost of a successful call, and records a failure as
+  // the thread's last error. With a seed, runs up to two tasks after `body`.
   template <typename Body>
   auto call(DeviceCall kind, const Body& body) -> decltype(body(std::declval<CallSize&>()));
 
@@ -129,7 +130,7 @@ class SimDevice final : public Device {
   Status transfer(DeviceIndex to_accessor, DeviceAddress to, DeviceAddress from, size_t bytes,
                   StreamId stream);
   void drop_work();
-  // Blocks the host until the completion is done. kDeviceLost: the device was lost meanwhile.
+  // Blocks the host until the completion is done. kDeviceLost: the device was lost during the wait.
   Status wait_for(const Completion& completion);
   Status check_not_lost() const {
     return interceptor_.is_lost() ? interceptor_.lost_status() : Status();

@@ -10,7 +10,7 @@
 namespace ashlar::sim {
 namespace {
 
-// Runs `work` and turns an exception into a status. Work may be user code, and usually runs on a
+// Runs `work` and turns an exception into a status. `work` may be user code, and usually runs on a
 // worker thread, where an exception would terminate the process.
 Status run_guarded(const std::function<Status()>& work) {
   try {

@@ -49,15 +49,15 @@ Status SimStream::push_locked(Task task) {
 }
 
 // Checks whether the stream is idle and pushes the mark under one lock: the worker of a closed
-// stream ends as soon as the queue is empty, and would never reach a mark that is pushed after
-// that.
+// stream ends as soon as the queue is empty, and would never reach a mark that is pushed
+// afterwards.
 std::shared_ptr<Completion> SimStream::mark() {
   auto completion = std::make_shared<Completion>();
   MutexLock lock(mutex_);
   if (tasks_.empty() && !running_) {
     completion->finish(clock_.now_ns());
   } else {
-    // Cannot fail, because a busy stream already has its worker.
+    // The push cannot fail, because a busy stream already has its worker.
     (void)push_locked({{}, nullptr, completion, 0}).ok();
   }
   return completion;
@@ -173,7 +173,7 @@ void SimStream::update_schedule_locked() {
 
 // Finishes the task's completion and the marks after it under the lock that clears `running_`.
 // Therefore an idle stream has no unfinished completions, and a stream is idle as soon as a wait
-// for it returns.
+// for the stream returns.
 void SimStream::run_task(Task& task) {
   if (task.after) task.after->wait();
   if (task.run) task.run();

@@ -47,7 +47,7 @@ class Completion {
 // One piece of work. Dropping a task finishes its completion, so that no thread waits forever.
 struct Task {
   std::function<void()> run;                // may be empty
-  std::shared_ptr<const Completion> after;  // the task starts when this is done; may be null
+  std::shared_ptr<const Completion> after;  // must be done before the task starts; may be null
   std::shared_ptr<Completion> completes;    // becomes done with the task; may be null
   int64_t modelled_ns = 0;                  // advances the clock of a seeded machine
 
@@ -58,7 +58,8 @@ struct Task {
 
 class SimStream : public std::enable_shared_from_this<SimStream> {
  public:
-  // `scheduler` is null if streams have worker threads. `clock` and `scheduler` outlive the stream.
+  // `scheduler` is null if streams have worker threads. REQUIRES: `clock` and `scheduler` outlive
+  // the stream.
   SimStream(DeviceIndex device, int priority, Clock& clock, Scheduler* scheduler);
   // Drops queued tasks and waits for the running task.
   ~SimStream();
@@ -67,17 +68,19 @@ class SimStream : public std::enable_shared_from_this<SimStream> {
   int priority() const { return priority_; }
   uint64_t number() const { return number_; }  // unique in the scheduler, in order of creation
 
-  // kDeviceFault: the worker thread could not be started; the task was not queued.
+  // Queues a task. kDeviceFault: the worker thread could not be started; the task was not queued.
   Status push(Task task);
-  // Returns the completion of everything pushed so far. It is already done if the stream is idle.
+  // Returns the completion of all tasks pushed so far. The completion is already done if the stream
+  // is idle.
   std::shared_ptr<Completion> mark();
-  // Whether no task is queued or running.
+  // Returns whether no task is queued or running.
   bool is_idle() const;
 
   void pause();
   void pause_until_waited();
   void resume();
-  // Resumes the stream if it was paused by pause_until_waited. Returns whether it was.
+  // Resumes the stream if it was paused by pause_until_waited. Returns whether the stream was
+  // resumed.
   bool resume_if_paused_until_waited();
 
   // Announces that no more tasks follow. Resumes the stream; the worker ends when the queue is
@@ -90,9 +93,9 @@ class SimStream : public std::enable_shared_from_this<SimStream> {
   // Waits for the worker to end. REQUIRES: stop() was called; the caller is not the worker itself.
   void join();
 
-  // Whether the first task could start now. For the scheduler.
+  // Returns whether the first task could start now. Called by the scheduler.
   bool is_ready() const;
-  // Runs the first task if it can start now. For the scheduler.
+  // Runs the first task if it can start now. Called by the scheduler.
   bool run_one();
 
  private:
@@ -117,8 +120,8 @@ class SimStream : public std::enable_shared_from_this<SimStream> {
   std::deque<Task> tasks_ ASHLAR_GUARDED_BY(mutex_);
   bool running_ ASHLAR_GUARDED_BY(mutex_) = false;
   bool paused_ ASHLAR_GUARDED_BY(mutex_) = false;
-  bool paused_until_waited_ ASHLAR_GUARDED_BY(mutex_) = false;  // only with paused_
-  // What the scheduler was told last.
+  bool paused_until_waited_ ASHLAR_GUARDED_BY(mutex_) = false;  // true only if paused_ is true
+  // The states that were last reported to the scheduler.
   bool scheduled_as_runnable_ ASHLAR_GUARDED_BY(mutex_) = false;
   bool scheduled_as_paused_ ASHLAR_GUARDED_BY(mutex_) = false;
   bool closed_ ASHLAR_GUARDED_BY(mutex_) = false;

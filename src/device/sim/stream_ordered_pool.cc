@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reuses the best-fitting block, or allocates a new one, and trims unused blocks.
+// Reuses the best-fitting block or allocates a new block, and trims unused blocks.
 #include "device/sim/stream_ordered_pool.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 //
 // The stream-ordered pool of one simulated device. Reuses a free block as a whole: immediately in
 // the stream that freed it, and in other streams once the free has taken effect. Deliberately
-// simple: has the interface of the driver's pool but does not model the driver's policy. Thread
+// simple: it has the interface of the driver's pool but does not model the driver's policy. Thread
 // safe.
 #pragma once
 
@@ -25,9 +25,10 @@ class StreamOrderedPool {
       : device_(device), memory_(memory), addresses_(addresses) {}
 
   Result<DeviceAddress> allocate(size_t bytes, StreamId stream);
-  // kInvalidArgument: `at` was not allocated from this pool, or is already freed.
+  // Returns kInvalidArgument if `at` was not allocated from this pool, or is already freed.
   Status check_allocated(DeviceAddress at) const;
-  // Frees a block. Takes effect when `completion` is done. REQUIRES: check_allocated(at).ok().
+  // Frees a block. The free takes effect when `completion` is done. REQUIRES:
+  // check_allocated(at).ok().
   Status free(DeviceAddress at, StreamId stream, std::shared_ptr<const Completion> completion);
 
   DriverPoolStats stats() const;
@@ -42,9 +43,9 @@ class StreamOrderedPool {
     size_t bytes = 0;
     bool in_use = true;
     StreamId freed_on;
-    std::shared_ptr<const Completion> freed;  // null while in use
+    std::shared_ptr<const Completion> freed;  // null while the block is in use
   };
-  // Removes a free block from `free_` and returns its address; null if none can be reused.
+  // Removes a free block from `free_` and returns its address; null if no block can be reused.
   DeviceAddress take_reusable_locked(size_t bytes, StreamId stream) ASHLAR_REQUIRES(mutex_);
   Result<DeviceAddress> grow_locked(size_t bytes) ASHLAR_REQUIRES(mutex_);
   void trim_locked(size_t keep_bytes) ASHLAR_REQUIRES(mutex_);

@@ -15,7 +15,8 @@ StreamTable::StreamTable(const Options& options, Clock& clock)
 }
 
 StreamTable::~StreamTable() {
-  // Stops streams without the lock, because dropping a task destroys a user's function object.
+  // Streams are stopped without the lock, because dropping a task destroys a user's function
+  // object.
   std::vector<std::shared_ptr<SimStream>> all = default_streams_;
   {
     WriterLock lock(mutex_);
@@ -23,8 +24,8 @@ StreamTable::~StreamTable() {
     all.insert(all.end(), retired_.begin(), retired_.end());
   }
   for (const auto& stream : all) stream->stop();
-  // Joins while `all` owns every stream: work that fails accesses all streams of its device, and
-  // must not drop the last reference to the stream that it runs on.
+  // Joins the streams while `all` owns every stream: work that fails accesses all streams of its
+  // device, and must not drop the last reference to the stream that it runs on.
   for (const auto& stream : all) stream->join();
 }
 
@@ -56,7 +57,7 @@ Status StreamTable::destroy(DeviceIndex device, StreamId id) {
   Result<std::shared_ptr<SimStream>> stream = find(device, id);
   if (!stream.ok()) return stream.status();
   (*stream)->close();
-  // Destroyed after unlocking: destruction waits for the worker threads.
+  // Destroyed after unlocking, because destruction waits for the worker threads.
   std::vector<std::shared_ptr<SimStream>> finished;
   WriterLock lock(mutex_);
   streams_.erase(id);

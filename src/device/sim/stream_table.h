@@ -21,15 +21,15 @@ class StreamTable {
   // Creates the default stream of every device.
   StreamTable(const Options& options, Clock& clock);
   // Drops queued tasks of all streams before it waits for running tasks: a running task may wait
-  // for the completion of a queued task, which dropping finishes.
+  // for the completion of a queued task, and dropping a task finishes its completion.
   ~StreamTable();
 
   StreamId create(DeviceIndex device, int priority);
   // Returns a stream; `id` may be kDefaultStream. kInvalidArgument: `id` is not a stream of the
   // device.
   Result<std::shared_ptr<SimStream>> find(DeviceIndex device, StreamId id) const;
-  // Removes the stream, and lets its queued work finish. kInvalidArgument: as for find, or `id` is
-  // kDefaultStream.
+  // Removes the stream, and lets its queued work finish. kInvalidArgument: `id` is not a stream of
+  // the device, or is kDefaultStream.
   Status destroy(DeviceIndex device, StreamId id);
   // Returns all streams of the device, including the default stream and destroyed streams that may
   // still have work.
