@@ -20,8 +20,8 @@ namespace ashlar {
 namespace {
 
 // Keeps the liveness flags of destroyed allocators whose buffers may still exist. Never destroyed:
-// buffers may be freed until the process exits. A forked child replaces its copy, whose mutex a
-// thread of the parent may have locked.
+// buffers may be freed until the process exits. A forked child replaces its copy, because a thread
+// of the parent may have locked the mutex.
 class RetainedLiveness {
  public:
   static RetainedLiveness& instance() {
@@ -64,8 +64,8 @@ Allocator::Allocator(Device& device, const AllocatorOptions& options) {
 }
 
 // Leaves the registry first, so that no observer visits an allocator that is being destroyed. In a
-// forked child, leaks the implementation: its locks may be held by threads of the parent, which
-// still uses the memory.
+// forked child, leaks the implementation: threads of the parent may have held its locks, and the
+// parent still uses the memory.
 Allocator::~Allocator() {
   if (!impl_->engine->in_creating_process()) {
     static_cast<void>(impl_.release());
@@ -89,8 +89,8 @@ Buffer Allocator::allocate(size_t bytes, StreamId stream) {
   if (bytes == 0) return {};
   Engine& engine = *impl_->engine;
   Block* block = allocate_block(engine, bytes, stream, __builtin_return_address(0));
-  // An earlier allocate_raw may have left an entry for this block, which must not be freed by
-  // address.
+  // An earlier allocate_raw may have left an entry for this block. A buffer's block must not be
+  // freed by address, so the entry is removed.
   engine.addresses().remove(block);
   return Buffer(engine, *impl_->liveness, block, bytes);
 }

@@ -16,7 +16,7 @@ namespace {
 void set_inherited(Allocator& allocator) {
   AllocatorAccess::impl(allocator).engine->set_inherited();
 }
-void set_inherited(HostAllocator& /*allocator*/) {}  // checks for forks on every call
+void set_inherited(HostAllocator& /*allocator*/) {}  // it checks for forks on every call
 
 }  // namespace
 

@@ -5,8 +5,8 @@
 // waits for observers that are visiting the allocator, so a visitor should only copy statistics or
 // take a snapshot. Thread safe. No lock is held during a visit.
 //
-// A forked child must not use the allocators that it inherits: its registry starts empty, and the
-// engines of the inherited allocators are told (Engine::set_inherited).
+// A forked child must not use the allocators that it inherits: its registry starts empty, and
+// Engine::set_inherited disables the fast path of the inherited allocators.
 #pragma once
 
 #include <condition_variable>

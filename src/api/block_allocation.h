@@ -19,7 +19,8 @@ namespace ashlar {
   return engine.history().capture(from, caller);
 }
 
-// Return the calling thread's stack if the history records it; else the empty stack. Throw
+// The next two functions return the calling thread's stack if the history records stacks of
+// allocations or of frees, respectively. Otherwise they return the empty stack. Throw
 // InvalidArgument in a forked child, which must not use the engine.
 inline StackId capture_allocation_stack(Engine& engine, const void* caller) {
   if (!engine.history().records_stacks(RecordContext::kState)) [[likely]]
@@ -50,7 +51,8 @@ inline StackId capture_free_stack(Engine& engine, const void* caller) {
   engine.free_quietly(block, capture_free_stack(engine, caller));
 }
 
-// Throws OutOfMemory, InvalidArgument or DeviceError.
+// Allocates a block, on the fast path if possible. Throws OutOfMemory, InvalidArgument or
+// DeviceError.
 [[gnu::always_inline]] inline Block* allocate_block(Engine& engine, size_t bytes, StreamId stream,
                                                     const void* caller) {
   Block* block = allocate_fast(engine, bytes, stream);

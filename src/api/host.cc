@@ -42,7 +42,7 @@ struct HostAllocator::Impl {
   }
 
   Device& device;
-  SteadyClock own_clock;  // unused if the caller supplied one
+  SteadyClock own_clock;  // unused if the caller supplied a clock
   const std::unique_ptr<PinnedAllocator> pinned;
   std::optional<HostAllocatorRegistry::Registration> registration{};  // set after construction
 

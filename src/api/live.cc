@@ -125,7 +125,8 @@ class GuardedHandler final : public http::Handler {
   live::LiveHandler handler_;
 };
 
-// Few connections with short timeouts, because each connection is a thread of the observed process.
+// Permits few connections with short timeouts, because each connection is a thread of the observed
+// process.
 http::ServerOptions server_options() {
   http::ServerOptions options;
   options.limits.max_connections = 8;

@@ -44,9 +44,10 @@ class Autostart {
     if (opened.ok()) endpoint_ = *std::move(opened);
   }
 
-  // Id of the process that has begun to start its endpoint, even if none is configured; 0: none, or
-  // the start failed. Used instead of a mutex, which a forked child could inherit locked. Acquire
-  // and release make the writes of a failed attempt visible to the retry.
+  // The id of the last process that began to start its endpoint, even if none is configured; 0 if
+  // no process did, or if the start failed. An atomic replaces a mutex, which a forked child could
+  // inherit locked. Acquire and release order make the writes of a failed attempt visible to the
+  // retry.
   std::atomic<pid_t> done_pid_{0};
   std::unique_ptr<LiveEndpoint> endpoint_{};
 };

@@ -17,8 +17,9 @@ namespace ashlar {
 
 class LiveEndpoint {
  public:
-  // `warning` is shown to observers unless empty. kInvalidArgument: the token is not acceptable, or
-  // there is no port for it. kDeviceFault: the port is in use, or a system call failed.
+  // Opens the Unix socket and, if `options` has a port, also the port. Observers see `warning`,
+  // unless it is empty. kInvalidArgument: the token is not acceptable, or there is a token but no
+  // port. kDeviceFault: the port is in use, or a system call failed.
   static Result<std::unique_ptr<LiveEndpoint>> open(const LiveOptions& options,
                                                     std::string warning = {});
 

@@ -14,7 +14,8 @@
 
 namespace ashlar {
 
-// The last id issued, for user pools and for capture pools. Relaxed: only uniqueness matters.
+// The last ids issued for user pools and for capture pools. Relaxed order suffices, because only
+// uniqueness matters.
 struct AllocatorPools::LastIds {
   std::atomic<uint64_t> user{0};
   std::atomic<uint64_t> capture{0};

@@ -26,7 +26,8 @@ Mutex registry_mutex;
 // Null until the first call. Never destroyed: at exit, device memory is left to the driver.
 const Result<Registry>* opened_registry ASHLAR_GUARDED_BY(registry_mutex) = nullptr;
 
-// A forked child must not use the devices of its parent, which may also hold the mutex.
+// Runs in a forked child, which must not use the devices of its parent. Replaces the mutex, because
+// a thread of the parent may have locked it.
 void reset_registry() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   std::construct_at(&registry_mutex);
   opened_registry = nullptr;

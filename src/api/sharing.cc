@@ -77,7 +77,7 @@ void Share::reset() noexcept {
 struct SharedBuffer::Impl {
   Engine& engine;
   Imports& imports;
-  Device& device;                  // of the allocator that opened the buffer
+  Device& device;                  // the device of the allocator that opened the buffer
   std::shared_ptr<Import> import;  // shared by all buffers that opened the same handle
   std::vector<DeviceStream> uses;
 };

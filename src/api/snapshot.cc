@@ -86,8 +86,8 @@ Region::Region(Allocator& allocator, std::string name)
   history_.annotate({{"name", name_}, {"stage", "START"}});
 }
 
-// The mark is missing in a forked child, which must not use the history, and if the host has no
-// memory for it.
+// Records no END annotation in a forked child, which must not use the history, or if host memory
+// runs out.
 Region::~Region() {
   try {
     history_.annotate({{"name", name_}, {"stage", "END"}});

@@ -60,7 +60,7 @@ Status Group::Impl::signal(const Signal& request, Timeout timeout, std::optional
   return run(request, timeout, stream, in_flight_work);
 }
 
-// Measures on memory that is allocated for this call.
+// Measures the thresholds on memory that is allocated only for this call.
 Status Group::Impl::measure(Deadline deadline) {
   const auto ranks = static_cast<size_t>(options.world_size);
   const size_t bytes =

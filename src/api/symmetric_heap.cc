@@ -128,8 +128,8 @@ gpu::GpuDevice* Heap::Impl::cuda_device() const {
   return gpu_device != nullptr && gpu_device->properties().backend == "cuda" ? gpu_device : nullptr;
 }
 
-// Called whenever a group is joined; only the first successful call loads. Programs without groups
-// therefore never load kernels.
+// Called whenever a group is joined; only the first successful call loads the kernels. Programs
+// without groups therefore never load kernels.
 Status Heap::Impl::load_kernels(gpu::GpuDevice& cuda) {
   MutexLock lock(mutex);
   if (cuda_kernels != nullptr) return {};

@@ -25,7 +25,8 @@
 
 namespace ashlar::symm {
 
-// Converts a timeout, where kNoTimeout means never. kInvalidArgument: the timeout is negative.
+// Converts a timeout to a deadline; kNoTimeout becomes a deadline that never passes.
+// kInvalidArgument: the timeout is negative.
 Result<Deadline> deadline_of(Timeout timeout);
 
 // Returns kInvalidArgument if the memory has no multicast address. The message suggests `instead`.
@@ -60,7 +61,8 @@ struct Heap::Impl final : SymmetricBuffer::Origin {
   Device* device = nullptr;          // null: host memory
   std::unique_ptr<Backend> device_backend;
   std::unique_ptr<RankHeap> rank_heap;
-  // Set once, under the mutex; null if not loaded, or not a CUDA device.
+  // Set once, under the mutex; null if the kernels are not loaded or the device is not a CUDA
+  // device.
   std::unique_ptr<CudaKernels> cuda_kernels;
 
   Mutex mutex;
@@ -112,14 +114,15 @@ struct Group::Impl {
   const std::shared_ptr<Heap::Impl> heap;
   const std::shared_ptr<Store> store;
   const GroupOptions options;
-  // Constant after joining.
+  // The next four members are constant after joining.
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<CountingOperations> operations;
   std::unique_ptr<AddressTables> tables;  // null for host memory
   Thresholds thresholds;
 
   InFlightWork in_flight;  // work of the group itself; each handle tracks its own work
-  // Relaxed: it guards no memory. A call concurrent with `leave` may see either value.
+  // Accessed with relaxed order, because it guards no other memory. A call concurrent with `leave`
+  // may see either value.
   std::atomic<bool> is_left{false};
 };
 

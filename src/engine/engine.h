@@ -6,7 +6,8 @@
 //
 // Thread safe, except that a block belongs to its caller between allocate and free. Trackers,
 // observers, segment sources and free-memory callbacks are called with no lock held, so they may
-// call the engine. Route filters are called with the lock held and must not. None may throw.
+// call the engine. Route filters are called with the engine's lock held, so they must not call the
+// engine. None of these functions may throw.
 #pragma once
 
 #include <functional>
@@ -39,8 +40,8 @@ struct AllocationRequest {
 // The result of restoring a checkpoint. An address appears in both lists if the block there was
 // freed and then allocated again; the previous owner of the address no longer owns it.
 struct RestoreResult {
-  std::vector<DeviceAddress> freed;  // were allocated; the caller no longer owns them
-  std::vector<Block*> allocated;     // are allocated now; the caller must free them
+  std::vector<DeviceAddress> freed;  // freed by the restore; the caller no longer owns them
+  std::vector<Block*> allocated;     // allocated by the restore; the caller must free them
 };
 
 // The memory behind a block, as needed to share the block with another process.
@@ -52,20 +53,20 @@ struct BlockMemory {
     kPaused,      // no memory, because the block's pool is paused
   };
   Origin origin = Origin::kAllocation;
-  AddressRange range{};             // contains the block
+  AddressRange range{};             // contains the block; empty if paused
   std::vector<ExtentId> extents{};  // kExtents only: in address order, granule_bytes each
   size_t granule_bytes = 0;
-  bool can_export_fd = false;  // the extents were created as exportable
+  bool can_export_fd = false;  // whether the extents were created as exportable
 };
 
 // The state of an engine at one point in its history, expressed in the Snapshot* types.
 struct EngineSnapshot {
   std::vector<SnapshotSegment> segments{};  // in address order
-  // Views and extents; none for engines without views. The times of the extents' mappings are in
-  // ticks; see History::convert_times.
+  // Views and extents; both lists are empty for engines without views. The times of the extents'
+  // mappings are in ticks; see History::convert_times.
   std::vector<SnapshotView> views{};
   std::vector<SnapshotExtent> extents{};
-  History::Position position{};  // entries recorded after it are not part of the snapshot
+  History::Position position{};  // later entries are not part of the snapshot
 };
 
 // Appends a block to the end of a snapshot segment, and updates the totals of the segment.
@@ -78,18 +79,20 @@ class Engine {
   // Forks.
   //
   // A forked child must neither use nor destroy an engine of its parent: threads of the parent may
-  // have held the locks. Callers check this, because the engine's fast path does not.
+  // have held the engine's locks. Callers of the engine check for forks, because the engine's fast
+  // path does not.
 
   bool in_creating_process() const { return fork_guard_.in_creating_process(); }
   // Returns kInvalidArgument in a forked child.
   Status check_not_forked() const { return fork_guard_.check_not_forked("the allocator"); }
-  // Called in a forked child before it has a second thread: see History::set_inherited.
+  // Makes callers leave the engine's fast path in a forked child (History::set_inherited).
+  // REQUIRES: the child has only one thread.
   void set_inherited() { history_.set_inherited(); }
 
   virtual Device& device() const = 0;
   // Blocks whose addresses were handed out as plain pointers. Code that hands out a pointer inserts
-  // the block; the engine removes it before it merges the block with a neighbour. An entry may
-  // refer to a freed block.
+  // the block; the engine removes the entry before it merges the block with a neighbour. An entry
+  // may refer to a freed block.
   BlockTable& addresses() { return addresses_; }
 
   // Returns a block aligned to 256 bytes, which drivers guarantee and kernels expect; with a
@@ -130,11 +133,11 @@ class Engine {
 
   // Releasing memory.
   //
-  // Returns cached memory to the device: that of one released pool or, if `pool` is the default
-  // one, that of the default pool and of all released pools. Waits for pending frees. Keeps the
-  // default pool's memory during captures. Succeeds without effect while the pool is retained, so
-  // that each of several owners may call trim after its own release_pool. kInvalidArgument: no such
-  // pool.
+  // Returns cached memory to the device: the memory of `pool`, if it has been released, or, if
+  // `pool` is the default pool, the memory of the default pool and of all released pools. Waits for
+  // pending frees. Keeps the default pool's memory during captures. Succeeds without effect while
+  // `pool` is retained, so that each of several owners may call trim after its own release_pool.
+  // kInvalidArgument: no such pool.
   virtual Status trim(PoolId pool = {}, StackId stack = {}) = 0;
   // Returns whole extents or segments until at most `target.reserved_bytes` are reserved, and
   // reports the number of bytes returned. Without TrimWait::kForWork, trim_to never waits: memory
@@ -144,11 +147,12 @@ class Engine {
   // Pausing.
   //
   // `pause` waits for the work that uses the pools' blocks, or for the whole device if a stream of
-  // that work has been destroyed. `resume` waits for its copies and trims if memory runs out. Both
-  // are idempotent. If the device fails while memory is released or restored, the pools count as
-  // paused, saved contents are kept, and either function may be called again. kInvalidArgument: no
-  // pool has the tag, a block is pinned, a stream is capturing, or the caller is a remap observer.
-  // kUnsupported: the engine, a pool of plain segments, or an uncached block cannot be paused.
+  // that work has been destroyed. `resume` waits until saved contents are copied back, and trims if
+  // memory runs out. Both are idempotent. If the device fails while memory is released or restored,
+  // the pools count as paused, saved contents are kept, and either function may be called again.
+  // kInvalidArgument: no pool has the tag, a block is pinned, a stream is capturing, or the caller
+  // is a remap observer. kUnsupported: the engine cannot pause pools, or a pool with the tag has
+  // plain segments or an uncached block.
 
   // Returns the memory of all pools with this tag to the device while their blocks keep their
   // addresses. With `keep_contents` the contents are saved in host memory; otherwise they are
@@ -159,7 +163,8 @@ class Engine {
 
   // Limits.
   //
-  // Limits reserved memory to a fraction of the device's capacity. kInvalidArgument: not in [0, 1].
+  // Limits reserved memory to a fraction of the device's capacity. kInvalidArgument: `fraction` is
+  // not in [0, 1].
   virtual Status set_memory_fraction(double fraction) = 0;
   virtual double memory_fraction() const = 0;
   // With caching off, each allocation is a separate device allocation that returns to the device
@@ -177,12 +182,12 @@ class Engine {
   // options set a size neither for the class nor for all streams. The paged engine ignores it.
   virtual void set_default_class_fraction(const std::string& name, double capacity_fraction) = 0;
 
-  // Pools. The functions that take a pool return kInvalidArgument if the pool does not exist
-  // (create_pool: exists already) or is in the wrong state.
+  // Pools. The functions that take a pool return kInvalidArgument if the pool does not exist (for
+  // create_pool: if it exists already) or is in the wrong state.
   virtual Status create_pool(PoolId pool, PoolOptions options) = 0;
   virtual Status retain_pool(PoolId pool) = 0;
-  // After the last release, the pool is freeable unless it is routed to: the next trim returns its
-  // cached memory.
+  // After the last release, the next trim returns the pool's cached memory, unless allocations are
+  // still routed to the pool.
   virtual Status release_pool(PoolId pool) = 0;
   virtual Result<int> pool_use_count(PoolId pool) const = 0;
   // Routes allocations on streams that `filter` accepts to the pool; if several filters accept a

@@ -59,8 +59,8 @@ inline size_t checked_struct_size(size_t struct_size) {
   return struct_size;
 }
 
-// Converts the caller's struct to this version's; null yields the defaults. Throws InvalidArgument
-// if a field is set that this version does not have.
+// Converts the caller's struct to the library's version of the struct; null yields the defaults.
+// Throws InvalidArgument if a field is set that this version does not have.
 template <typename Struct>
 Struct read_struct(const Struct* given) {
   Struct read{};

@@ -33,7 +33,7 @@ struct ashlar_allocator {
 
 namespace ashlar::c_api {
 
-// Convert between handles and pointers: the handle of a device or a block is its pointer.
+// Conversions between handles and pointers: the handle of a device or a block is its address.
 inline ashlar_device* handle_of(Device* device) { return reinterpret_cast<ashlar_device*>(device); }
 inline Device& device_of(ashlar_device* device) { return *reinterpret_cast<Device*>(device); }
 inline const Device& device_of(const ashlar_device* device) {

@@ -71,8 +71,8 @@ ashlar_status ashlar_allocate_block(ashlar_allocator* allocator, size_t bytes, a
     const Result<Block*> allocated =
         allocate(engine, bytes, stream_id(stream), __builtin_return_address(0));
     if (!allocated.ok()) return fail(allocated.status());
-    // An earlier ashlar_allocate may have left an entry for this block, which must not be freed by
-    // address.
+    // An earlier ashlar_allocate may have left an entry for this block. The caller frees the block
+    // by its handle, not by its address, so the entry is removed.
     engine.addresses().remove(*allocated);
     *block = handle_of(*allocated);
     return ASHLAR_OK;

@@ -54,7 +54,7 @@ class TorchAllocators {
 
   Mutex mutex_;
   bool is_used_ ASHLAR_GUARDED_BY(mutex_) = false;
-  std::optional<std::string> backend_ ASHLAR_GUARDED_BY(mutex_);  // unset: as in the environment
+  std::optional<std::string> backend_ ASHLAR_GUARDED_BY(mutex_);  // unset: from the environment
   std::optional<std::string> options_ ASHLAR_GUARDED_BY(mutex_);
 };
 

@@ -35,7 +35,7 @@ class UnannouncedCapture {
     if (is_capturing_) engine_.capture_began();
   }
   ~UnannouncedCapture() {
-    if (is_capturing_) (void)engine_.capture_ended().ok();  // cannot fail: it began above
+    if (is_capturing_) (void)engine_.capture_ended().ok();  // cannot fail: the capture began above
   }
   UnannouncedCapture(const UnannouncedCapture&) = delete;
   UnannouncedCapture& operator=(const UnannouncedCapture&) = delete;

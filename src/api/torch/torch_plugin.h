@@ -20,9 +20,9 @@ using TorchPoolId = std::pair<unsigned long long, unsigned long long>;
 
 extern "C" {
 
-// Sets the back end, and the options in the format of ashlar_allocator_create. Null: as in the
-// environment. ASHLAR_INVALID_ARGUMENT if an allocator exists already. Optional: without this call,
-// the environment applies.
+// Sets the back end, and the options in the format of ashlar_allocator_create. If an argument is
+// null, or if this function is not called, the environment determines the value. Returns
+// ASHLAR_INVALID_ARGUMENT if an allocator exists already.
 ASHLAR_C_API ashlar_status ashlar_torch_configure(const char* backend,
                                                   const char* options) noexcept;
 // Returns the allocator of a PyTorch device, for statistics and snapshots. Null on error; see
@@ -34,7 +34,8 @@ ASHLAR_C_API ashlar_allocator* ashlar_torch_allocator(int device) noexcept;
 ASHLAR_C_API void* ashlar_torch_alloc(size_t bytes, int device, void* stream);
 ASHLAR_C_API void ashlar_torch_free(void* memory, size_t bytes, int device, void* stream) noexcept;
 // The allocation function of a CUDAPluggableAllocator for a torch.cuda.MemPool. Returns null on any
-// error: PyTorch then empties its cache and tries again. Freed with ashlar_torch_free.
+// error: PyTorch then empties its cache and tries again. The memory is freed with
+// ashlar_torch_free.
 ASHLAR_C_API void* ashlar_torch_pool_alloc(size_t bytes, int device, void* stream) noexcept;
 
 // Hooks.
@@ -44,7 +45,7 @@ ASHLAR_C_API void ashlar_torch_memory_fraction(double fraction, int device);
 ASHLAR_C_API void* ashlar_torch_base_alloc(void* memory, size_t* bytes) noexcept;
 // Ignores memory of other libraries, because PyTorch calls this for tensors of any origin.
 ASHLAR_C_API void ashlar_torch_record_stream(void* memory, void* stream);
-// The next functions take C++ types, which must have the same layout as in PyTorch.
+// The next three functions take C++ types, which must have the same layout as in PyTorch.
 ASHLAR_C_API void ashlar_torch_begin_allocate_to_pool(int device, TorchPoolId pool,
                                                       std::function<bool(void*)> filter);
 ASHLAR_C_API void ashlar_torch_end_allocate_to_pool(int device, TorchPoolId pool);
