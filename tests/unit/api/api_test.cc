@@ -128,7 +128,7 @@ TEST_F(ApiTest, CaptureScopeBalancesBeginAndEnd) {
   EXPECT_THROW(allocator.pools().notify_capture_end(), InvalidArgument);
 }
 
-// AddressSanitizer detects use of freed memory in this test.
+// AddressSanitizer would report that a buffer uses the freed allocator.
 TEST_F(ApiTest, BufferThatOutlivesItsAllocatorIsHarmless) {
   for (const char* engine : {"engine:paged", "engine:classic", "engine:async"}) {
     Buffer survivor;

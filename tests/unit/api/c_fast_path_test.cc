@@ -15,7 +15,7 @@
 
 namespace {
 
-std::atomic<uint64_t> heap_count{0};  // relaxed: read by the thread that allocates
+std::atomic<uint64_t> heap_count{0};  // relaxed: only the allocating thread reads it
 
 }  // namespace
 

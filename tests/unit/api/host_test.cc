@@ -254,7 +254,8 @@ TEST_F(HostAllocatorTest, ReportsDestructorErrorInNextCall) {
     {
       HostBuffer buffer = host.allocate(kPinnedBytes);
       buffer.record_stream(stream);
-      // Fails the call that the free makes, and its retry when the free polls pending blocks.
+      // The free records an event. Fails that call, and its retry when the free polls pending
+      // blocks.
       machine_->inject({.call = DeviceCall::kRecordEvent, .count = 2});
     }
     if (by_trim) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Discovery of a monitored process by other processes.
+// Tests that other processes discover a monitored process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -61,8 +61,8 @@ TEST(LiveDiscoveryTest, FindsProcessInAnotherPidNamespace) {
 }
 
 TEST(LiveDiscoveryTest, UnresponsiveProcessDoesNotBlockSearch) {
-  // The socket is named after this process, so that the search tries it first. It never accepts,
-  // and the loop fills its backlog.
+  // The socket is named after this process, so that the search tries it first. No thread accepts
+  // connections to it, and the loop fills its backlog.
   const std::string name = text("ashlar-live.", ::getpid(), ".unresponsive");
   const UniqueFd unresponsive = *listen_abstract(name, LocalSocketType::kStream);
   ASSERT_EQ(::listen(unresponsive.get(), 0), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Live monitoring of a process over its real sockets.
+// Tests of live monitoring of a process over its real sockets.
 #include "ashlar/live.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A memory resource for pinned memory, used by containers of the standard library.
+// Tests of PinnedResource as the memory resource of standard containers.
 #include "ashlar/pinned_resource.h"
 
 #include <numeric>

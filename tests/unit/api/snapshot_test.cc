@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshots and history of an allocator.
+// Tests of the snapshots and the history of an allocator.
 #include "ashlar/snapshot.h"
 
 #include <gtest/gtest.h>
@@ -303,7 +303,7 @@ TEST_P(SnapshotConsistencyConcurrencyTest, SegmentsAndTraceAreConsistent) {
   const auto work = [&](StreamId stream, uint64_t seed) {
     Random random(seed);
     std::vector<Buffer> held(16);
-    // Fewer operations than the history can hold.
+    // The number of operations is below the capacity of the history.
     for (int i = 0; i < 60'000 && !is_over.load(); ++i) {
       Buffer& each = held[random.below(held.size())];
       each.reset();

@@ -123,7 +123,7 @@ TEST_F(StreamOrderedResourceTest, DefersReuseIfFreedOnAnotherStream) {
 
 TEST_F(StreamOrderedResourceTest, SyncAllocationIsReadyForAnyStream) {
   resource().deallocate(kDefaultStream, resource().allocate(kDefaultStream, kMiB), kMiB);
-  work(device(), kDefaultStream);  // may still use the memory that is allocated next
+  work(device(), kDefaultStream);  // this work may still use the memory that is allocated next
   void* first = resource().allocate_sync(kMiB, 64);
   EXPECT_TRUE(*device().is_idle(kDefaultStream));
   work(device(), kDefaultStream);

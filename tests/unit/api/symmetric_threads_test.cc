@@ -79,7 +79,7 @@ TEST_P(SymmetricThreadsConcurrency, PoolsOfRanksAgreeOnPositions) {
 
 TEST(SymmetricThreadsConcurrency, CountsOperationsAndTimesPhases) {
   const auto ended = on_threads(2, [](const RankSpec& rank) {
-    SymmetricRank own(rank, 64);  // one rendezvous, in addition to the one of the group's pad
+    SymmetricRank own(rank, 64);  // a rendezvous, besides that of the group's signal pad
     const auto before = own.group.stats();
     EXPECT_THAT(before.operations, IsEmpty());
     const std::vector<std::string> phases = {

@@ -39,7 +39,7 @@ class ClassicFixture : public EngineFixture<ClassicEngine> {
     }
     return operations;
   }
-  // Makes `count` calls of this kind fail with kOutOfMemory, starting with the nth from now.
+  // Makes `count` calls of this kind fail with kOutOfMemory, starting with the `nth` call from now.
   void inject_out_of_memory(DeviceCall call, uint64_t count, uint64_t nth = 1) {
     machine_->inject(
         {.call = call, .nth = nth, .count = count, .status = Status::out_of_memory("injected")});

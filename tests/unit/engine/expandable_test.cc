@@ -151,7 +151,7 @@ TEST_F(ExpandableTest, StreamsHaveSeparateSegments) {
 
 TEST_F(ExpandableTest, UndoesPartialMappings) {
   start_expandable();
-  inject_out_of_memory(DeviceCall::kCreate, 1, 2);  // in the first attempt only
+  inject_out_of_memory(DeviceCall::kCreate, 1, 2);  // fails only the first attempt
   Block* block = allocate(50 * kMiB);
   EXPECT_EQ(block->bytes, 50 * kMiB);
   EXPECT_EQ(reserved_mib(), 60);

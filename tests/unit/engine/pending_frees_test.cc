@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of PendingFrees without an engine: what becomes free, in which order, with which device
-// calls.
+// Tests of PendingFrees without an engine: which blocks become free, in which order, and with which
+// device calls.
 #include "engine/pending_frees.h"
 
 #include <gmock/gmock.h>

@@ -11,7 +11,7 @@
 
 namespace {
 
-std::atomic<uint64_t> heap_count{0};  // relaxed: read by the thread that writes it
+std::atomic<uint64_t> heap_count{0};  // relaxed: only the writing thread reads it
 
 }  // namespace
 
@@ -78,8 +78,8 @@ TEST_F(FastPathTest, FastHitIsCountedAndRecorded) {
   must(engine_->free(block));
 }
 
-// A thread uses more streams than its cache has entries, so some requests take the slow path. No
-// request may be served from another stream's arena.
+// The test uses more streams than the arena cache has entries, so some requests miss the fast path.
+// No request may be served from another stream's arena.
 TEST_F(FastPathTest, OneThreadServesManyStreams) {
   if (!bias::is_supported()) GTEST_SKIP() << "NOT TESTED: biased locks are not available";
   start();

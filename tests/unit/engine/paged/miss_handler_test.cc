@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The slow path: the steps before an allocation fails, and the error message.
+// Tests of the slow path: the steps before an allocation fails, and the error message.
 #include "engine/paged/miss_handler.h"
 
 #include "unit/engine/paged/paged_fixture.h"

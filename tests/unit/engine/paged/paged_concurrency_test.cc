@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that allocate, trim, pause and resume concurrently.
+// Tests of threads that allocate, trim, pause and resume concurrently.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ class PagedConcurrency : public PagedBytesFixture {
     machine_options_.seed.reset();
     start({}, 2 * kGiB);
   }
-  // Makes the next call of this function hang until `release_hung_calls`.
+  // Makes the next call of this device function hang until `release_hung_calls` is called.
   void hang_at(DeviceCall call) {
     machine_->inject({.call = call, .action = sim::FaultAction::kHang});
   }
@@ -108,7 +108,7 @@ TEST_F(PagedConcurrency, WaitsForStreamDestroyedWhileItLends) {
     has_memory = true;
   });
   ASSERT_TRUE(contract::eventually([&] { return is_hanging(); }));
-  hang_at(DeviceCall::kRecordEvent);  // the call after the wait; both streams lend then
+  hang_at(DeviceCall::kRecordEvent);  // the call after the wait, when both streams lend
   machine_->release_hung_calls();
   ASSERT_TRUE(contract::eventually(
       [&] { return calls(DeviceCall::kSynchronizeDevice) == 1 && is_hanging(); }));

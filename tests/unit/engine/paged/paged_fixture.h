@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A paged engine on a simulated device: with bookkeeping only, or with real bytes.
+// Fixtures with a paged engine on a simulated device, whose memory has either no contents or real
+// bytes.
 #pragma once
 
 #include <cstring>

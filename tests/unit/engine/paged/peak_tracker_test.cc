@@ -109,7 +109,7 @@ TEST_F(PeakTrackerTest, PinnedFreedBlockCountsAsActive) {
 TEST_F(PeakTrackerTest, LargerRequestForSameBlockRaisesRequestedPeak) {
   start();
   allocate(1024);
-  for (int i = 0; i < 200; ++i) free(allocate(1));  // until this thread owns the lock
+  for (int i = 0; i < 200; ++i) free(allocate(1));  // until the lock is biased
   free(allocate(512));
   free(allocate(1));
   EXPECT_EQ(stats().requested_bytes.all.peak, 1024 + 512);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deferred frees and the polling interval.
+// Tests of deferred frees and of the polling interval.
 #include "engine/paged/pending_blocks.h"
 
 #include "unit/engine/paged/components_fixture.h"

@@ -58,7 +58,7 @@ TEST_F(StitcherTest, ToleratesFailingIdleQueries) {
   }
 }
 
-// Drivers reuse ids. A stream that was found destroyed and allocates again lends again.
+// Drivers reuse stream ids. If a stream that was found destroyed allocates again, it lends again.
 TEST_F(StitcherTest, RevivedStreamLendsAgain) {
   start();
   const StreamId lender = new_stream();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Idle queries, captures, and events of streams.
+// Tests of idle queries, captures, and events of streams.
 #include "engine/paged/stream_monitor.h"
 
 #include "unit/engine/paged/components_fixture.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trimming to a target: which extents are released, and what happens to those still in use.
+// Tests of trimming to a target: which extents are released, and what happens to extents still in
+// use.
 #include "paged_fixture.h"
 
 namespace ashlar::paged {

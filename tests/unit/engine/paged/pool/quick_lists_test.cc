@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Free lists of recently freed blocks.
+// Tests of the free lists of recently freed blocks.
 #include "engine/paged/pool/quick_lists.h"
 
 #include <gtest/gtest.h>

@@ -75,7 +75,8 @@ TEST(StitchBudgetTest, DebtIsPaidOffWithinSeconds) {
   EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 4400 * kNsPerMs));
 }
 
-// A loop that only allocates, after a long pause, must not spend all that accrued during the pause.
+// A loop that only allocates, after a long pause, must not spend all of the budget that accrued
+// during the pause.
 TEST(StitchBudgetTest, LimitsBurstsOfPlanning) {
   StitchBudget budget = spent_budget();
   const int64_t begin_ns = kLaterNs + 60'000 * kNsPerMs;
@@ -230,7 +231,7 @@ TEST_F(BudgetedProgramTest, SlowDriverIsCalledLess) {
   EXPECT_LT(slow, quick / 2);
 }
 
-// While the device has queued work, it does not wait for the host, so less is charged for planning.
+// While the device has queued work, it does not wait for the host, so less is charged for mapping.
 TEST_F(BudgetedProgramTest, BusyStreamIsChargedLess) {
   const auto stitched = [this](bool is_busy) {
     start_with_clock();
