@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The registry's mutex and the servers' locks are held during a fork, so that the child's copies
-// are consistent. Thread safety analysis is off for the fork handlers, because it cannot follow a
-// mutex that one function locks and another unlocks.
+// The registry's mutex and the servers' locks are held during a fork, so that the child inherits
+// the registry and the servers in a consistent state. Thread safety analysis is off for the fork
+// handlers, because it cannot follow a mutex that one function locks and another unlocks.
 #include "api/server_registry.h"
 
 #include <pthread.h>

@@ -48,12 +48,13 @@ struct Heap::Impl final : SymmetricBuffer::Origin {
   // Returns kInvalidArgument in the child of a fork, which has none of the heap's threads.
   Status check_not_forked() const { return process->check_not_forked(); }
   // Does all work that may synchronize the device. Called before ranks connect: after that, a
-  // peer's kernel may wait for this rank, so synchronizing might never return. `operations` reports
-  // errors.
+  // peer's kernel may wait for this rank, so synchronizing might never return. Ignores errors,
+  // which `operations` reports.
   void prepare() ASHLAR_EXCLUDES(mutex);
   // Creates the operations for this heap's kind of memory.
   Result<std::unique_ptr<Operations>> operations(const OperationsOptions& options);
-  // Loads the kernels once. kUnsupported: no kernels for the device; the message gives the reason.
+  // Loads the kernels once. kUnsupported: the library has no kernels for the device; the message
+  // gives the reason.
   Status load_kernels(gpu::GpuDevice& cuda) ASHLAR_EXCLUDES(mutex);
   gpu::GpuDevice* cuda_device() const;  // null if the device is not a CUDA device
 

@@ -14,7 +14,7 @@ namespace ashlar {
 
 // The goal of a partial trim, and whether it may wait.
 struct TrimTarget {
-  size_t reserved_bytes = 0;  // upper bound after the trim
+  size_t reserved_bytes = 0;  // the most that may stay reserved
   TrimWait wait = TrimWait::kNever;
   StackId stack{};  // the caller's stack, if history records stacks
 };

@@ -29,7 +29,8 @@ inline ashlar_status code_of(const Status& status) noexcept {
   return status.ok() ? ASHLAR_OK : fail(status);
 }
 
-// Runs `function`, which may throw, and returns the status of the exception. Not for the fast path.
+// Runs `function`, which may throw, and returns ASHLAR_OK or the status code of the exception. Not
+// for the fast path.
 template <typename Function>
 ashlar_status guarded(const Function& function) noexcept {
   try {

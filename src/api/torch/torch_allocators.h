@@ -17,7 +17,7 @@ namespace ashlar::torch {
 
 class TorchAllocators {
  public:
-  static constexpr size_t kMaxDevices = 64;  // accepted device numbers are below this
+  static constexpr size_t kMaxDevices = 64;  // device numbers must be below this
 
   static TorchAllocators& instance();
 

@@ -127,7 +127,7 @@ void ashlar_torch_memory_fraction(double fraction, int device) {
   TorchAllocators::instance().allocator(device).allocator.set_memory_fraction(fraction);
 }
 
-// Returns the block itself if it is not part of a device allocation.
+// Returns `memory` itself if it is not part of a device allocation that this library made.
 void* ashlar_torch_base_alloc(void* memory, size_t* bytes) noexcept {
   void* base = memory;
   (void)guarded([&] {

@@ -35,7 +35,7 @@ class Plugin {
 
   const std::string& name() const { return functions_.name; }
 
-  // The functions below that call the plug-in return kDeviceFault if it throws.
+  // The functions below that call the plug-in return kDeviceFault if the plug-in throws.
 
   // kOutOfMemory: the plug-in returned null, and again after its reset hook if it has one.
   Result<DeviceAddress> allocate(size_t bytes, DeviceIndex device, StreamId stream) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The RAII types and the error model of the public API: streams, events, pools, typed copies,
-// conversions, and buffers that outlive their allocator.
+// Tests of the RAII types and the error model of the public API: streams, events, pools, typed
+// copies, conversions, and buffers that outlive their allocator.
 #include <gtest/gtest.h>
 
 #include <array>

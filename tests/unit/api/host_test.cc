@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The public allocator of pinned host memory: buffers, raw pointers, graphs and errors. Caching is
-// tested in tests/unit/host.
+// Tests of the public allocator of pinned host memory: buffers, raw pointers, graphs and errors.
+// Caching is tested in tests/unit/host.
 #include "ashlar/host.h"
 
 #include <functional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The public API of symmetric memory, with ranks as threads: operations and argument checks.
-// The file is long because every function of a handle checks its arguments.
+// Tests of the public API of symmetric memory, with ranks as threads: operations and argument
+// checks. The file is long because every function of a handle checks its arguments.
 #include "ashlar/symmetric.h"
 
 #include <gmock/gmock.h>
@@ -71,7 +71,8 @@ std::vector<std::string> on_ranks(int world_size, const std::function<void(Rank&
   return ended;
 }
 
-// Returns the message of the InvalidArgument that `operation` throws, or "not refused".
+// Returns the message of the InvalidArgument that `operation` throws, or "not refused" if it throws
+// none.
 std::string invalid_argument_message(const std::function<void()>& operation) {
   try {
     operation();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as threads of one process: pools, and device memory on one shared device or on one device
-// per rank.
+// Tests of ranks that are threads of one process: pools, and device memory on one shared device or
+// on one device per rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

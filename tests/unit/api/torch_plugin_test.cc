@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libashlar_torch.so, called like PyTorch calls it: through its exported functions and C++ types,
-// on the simulated device.
+// Tests of libashlar_torch.so, called as PyTorch calls it: through its exported functions and C++
+// types, on the simulated device.
 #include "api/torch/torch_plugin.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many threads on one allocator: private and shared streams, frees by other threads, trims and
-// snapshots. Checks that no memory is lost; ThreadSanitizer checks for data races.
+// Tests of many threads that use one allocator: private and shared streams, frees by other threads,
+// trims and snapshots. Checks that no memory is lost; ThreadSanitizer checks for data races.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -40,9 +40,9 @@ constexpr size_t kExtentsPerBlock = 8;
 // more memory.
 constexpr size_t kMaxExtentBytes = 64 * kMiB;
 
-// The maximum overshoot is a quarter of the request or 4 MiB, whichever is larger. Without
-// overshoot the recorded runs reserve 1.2 % more memory; halving or doubling either bound changes
-// the mean of their reserved memory by at most 0.01 %.
+// The last reused extent may exceed the missing memory by a quarter of the request or by 4 MiB,
+// whichever is larger. Without this overshoot, the recorded runs reserve 1.2 % more memory; halving
+// or doubling either bound changes the mean of their reserved memory by at most 0.01 %.
 constexpr size_t kOvershootDivisor = 4;
 constexpr size_t kMinOvershootBytes = 4 * kMiB;
 

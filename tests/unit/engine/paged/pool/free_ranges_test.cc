@@ -115,8 +115,8 @@ TEST_F(FreeRangesTest, RandomOperationsMatchASet) {
     const std::vector<PagedBlock*> found = at_least(wanted);
     for (size_t k = 1; k < found.size(); ++k) {
       const size_t bytes = found[k]->bytes;
-      // The first list also holds blocks that are too small. After a few of them, its remainder is
-      // visited last.
+      // The first list also holds blocks that are too small. After a few such blocks, the remainder
+      // of that list is visited last.
       const bool may_be_in_first_list = bytes <= wanted + wanted / 16;
       if (!may_be_in_first_list) {
         EXPECT_LE(found[k - 1]->bytes, bytes + bytes / 16);
