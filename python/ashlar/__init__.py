@@ -37,7 +37,7 @@ __all__ = [
     "Tuning", "InvalidArgument", "devices", "load",
 ]
 
-# The module that defines each name. Imported on the first use of the name.
+# The module that defines each name. The module is imported on the first use of the name.
 _MODULES = {
     **dict.fromkeys(("Array", "Buffer", "Device", "Event", "HostAllocator", "HostBuffer",
                      "HostView", "Machine", "Pool", "Stream", "__version__", "devices"),
@@ -47,7 +47,7 @@ _MODULES = {
                     "ashlar._display"),
 }
 
-# In a checkout with a release build, the extension module is in the build folder, which is
+# In a checkout with a release build, the extension module is in the build folder. That folder is
 # therefore added to the package's path.
 _BUILT = pathlib.Path(__file__).resolve().parents[2] / "build" / "release" / "python" / "ashlar"
 if _BUILT.is_dir() and str(_BUILT) not in __path__:

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Sequence, Tuple
 
 Row = Tuple[str, ...]
 
-_MAX_ROWS = 20  # per table; one more row has the number of omitted rows
+_MAX_ROWS = 20  # rows per table; one more row has the number of omitted rows
 
 
 def format_bytes(count: float) -> str:
@@ -20,7 +20,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_difference(count: float) -> str:
-    """Formats a difference: 1536 as "+1.50 KiB"."""
+    """Formats a difference, such as 1536 as "+1.50 KiB"."""
     return f"+{format_bytes(count)}" if count > 0 else format_bytes(count)
 
 

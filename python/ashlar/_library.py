@@ -22,8 +22,8 @@ _EXCEPTIONS = {
     1: OutOfMemoryError,  # device memory
     2: InvalidArgument,
     3: InvalidArgument,  # unsupported
-    4: DeviceError,  # a fault
-    5: DeviceError,  # lost
+    4: DeviceError,  # device fault
+    5: DeviceError,  # device lost
     6: FormatError,
     7: OutOfMemoryError,  # host memory
     9: TimeoutError,
@@ -37,7 +37,7 @@ STAT_VISITOR = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_
 
 
 class HistoryOptions(ctypes.Structure):
-    """ashlar_history_options."""
+    """The struct ashlar_history_options."""
 
     _fields_ = [("struct_size", ctypes.c_size_t), ("max_entries", ctypes.c_size_t),
                 ("stacks", ctypes.c_int32), ("clear", ctypes.c_int32)]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions. Each class except FileError corresponds to one of include/ashlar/errors.h. Most also
-derive from a matching built-in exception.
+"""Exceptions. Each class except FileError corresponds to a class in include/ashlar/errors.h. Most
+classes also derive from a matching built-in exception.
 
     Error                     any failure: a RuntimeError
     ├── OutOfMemoryError      the device or the host is out of memory: a MemoryError
@@ -28,8 +28,8 @@ class Error(RuntimeError):
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """The device is out of memory, after all recovery steps, and the message is a report; or the
-    host is out of memory."""
+    """The device is out of memory even after all recovery steps, and the message is a report; or
+    the host is out of memory."""
 
 
 OutOfMemory = OutOfMemoryError  # the name in C++

@@ -138,7 +138,7 @@ def reset_peak_memory_stats(device: DeviceLike = None) -> None:
 
 
 def empty_cache(device: DeviceLike = None) -> None:
-    """Releases cached memory of one device. torch.cuda.empty_cache() does so for all devices."""
+    """Releases cached memory of one device. torch.cuda.empty_cache() releases it on all devices."""
     _library.check(_library.load().ashlar_trim(_allocator(device)))
 
 
@@ -195,7 +195,7 @@ def summary(device: DeviceLike = None) -> str:
 
 
 def _index(device: DeviceLike) -> int:
-    """Returns the index of a device given as None, 1, "cuda:1" or torch.device."""
+    """Returns the index of a device that is given as None, 1, "cuda:1" or a torch.device."""
     if isinstance(device, int):
         return device
     index = getattr(device, "index", None)

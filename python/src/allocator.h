@@ -23,7 +23,8 @@ struct AllocatorObject {
 using AllocatorClass = py::class_<AllocatorObject>;
 
 void bind_allocators(py::module_& module);
-// Each adds a group of methods to the class. bind_pools also binds the class Pool.
+// Each of these functions adds a group of methods to the class. bind_pools also binds the class
+// Pool.
 void bind_stats_and_history(AllocatorClass& allocators);
 void bind_hooks(AllocatorClass& allocators);
 void bind_pools(py::module_& module, AllocatorClass& allocators);

@@ -66,7 +66,8 @@ py::capsule array_to_dlpack(const ArrayObject& array, const py::object& stream,
   require_same_process(device.created_after_forks);
   DlpackTensor tensor;
   tensor.owner = array.memory;
-  // A device address, which the host must not dereference. `tensor.device` tells the consumer so.
+  // The data pointer is a device address, which the host must not dereference; `tensor.device`
+  // tells the consumer.
   tensor.data = reinterpret_cast<void*>(array.memory->buffer.address().value());
   tensor.device = dlpack_device(device);
   tensor.device_index = static_cast<int32_t>(device.index().value());

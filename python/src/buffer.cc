@@ -39,7 +39,7 @@ void wait_for_queued_work(const std::shared_ptr<Memory>& memory) {
   wait_for_stream(memory->device(), memory->stream.id, memory);
 }
 
-// Host memory of an argument that supports the buffer protocol. Released by the destructor.
+// Host memory of an argument that supports the buffer protocol. The destructor releases the view.
 class PyBufferView {
  public:
   PyBufferView(const py::object& given, int flags) {

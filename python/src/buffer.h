@@ -19,8 +19,8 @@ class BufferObject {
 
   bool is_freed() const { return memory_ == nullptr; }
   bool is_of_this_process() const;
-  // Returns a shared reference, since another thread may free the buffer once the GIL is released.
-  // Throws InvalidArgument if the buffer was freed or belongs to a parent process.
+  // Returns a shared reference, because another thread may free the buffer once the GIL is
+  // released. Throws InvalidArgument if the buffer was freed or belongs to a parent process.
   std::shared_ptr<Memory> memory() const;
   void free();
 
@@ -32,7 +32,7 @@ void bind_buffers(py::module_& module);
 void bind_arrays(py::module_& module);
 void bind_host_views(py::module_& module);
 
-// Implement Buffer.array and Buffer.host_view.
+// These functions implement Buffer.array and Buffer.host_view.
 py::object make_array(const BufferObject& buffer, const py::object& dtype, const py::object& shape);
 py::object make_host_view(const BufferObject& buffer, const py::object& dtype,
                           const py::object& shape, bool writable);

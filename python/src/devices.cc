@@ -23,13 +23,14 @@
 namespace ashlar::python {
 namespace {
 
-// The machine's destructor waits for running work, so it must run without the GIL.
+// Creates a machine. The machine's destructor waits for running work, so it must run without the
+// GIL.
 std::shared_ptr<sim::Machine> shared_machine(const sim::Options& options) {
   return share_without_gil(unwrap(sim::Machine::try_create(options)));
 }
 
-// Holds the machine of "sim:0", which the environment configures. Never destroyed, like a driver,
-// since its memory may be in use until the process exits.
+// Holds the machine of "sim:0", which the environment configures. Like a driver, the machine is
+// never destroyed, because its memory may be in use until the process exits.
 struct ProcessMachine {
   Mutex mutex;
   std::shared_ptr<sim::Machine> machine ASHLAR_GUARDED_BY(mutex);
@@ -140,7 +141,7 @@ struct MachineObject {
     require_same_process(created_after_forks);
     return *machine;
   }
-  // Throws InvalidArgument for an unknown index.
+  // Returns a device of the machine. Throws InvalidArgument for an unknown index.
   DeviceRef device(const py::object& index) const {
     require_same_process(created_after_forks);
     return device_of(machine, number_argument(index, "index"));
@@ -242,8 +243,8 @@ void bind_machine(py::module_& module) {
 
 }  // namespace
 
-// Overwrites the slot without destroying it: its mutex may be locked by a thread that the child
-// does not have, and the parent's machine must not be destroyed here.
+// Overwrites the slot without destroying its contents: the mutex may be locked by a thread that the
+// child does not have, and the child must not destroy the parent's machine.
 void reset_process_machine() { std::construct_at(&process_machine_slot()); }
 
 std::string DeviceRef::name() const {

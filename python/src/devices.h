@@ -20,12 +20,12 @@ namespace py = pybind11;
 // A device. If it is simulated, also owns a share of its machine, so that the machine exists as
 // long as any object on its devices.
 struct DeviceRef {
-  // Null for hardware devices, which live as long as the process.
+  // Null for hardware devices, which exist as long as the process.
   std::shared_ptr<sim::Machine> machine{};
   Device* device = nullptr;
   int created_after_forks = fork_count();
 
-  // Throws InvalidArgument if the device belongs to a parent process.
+  // Returns the device. Throws InvalidArgument if it belongs to a parent process.
   Device& checked() const {
     require_same_process(created_after_forks);
     return *device;
@@ -38,15 +38,15 @@ struct DeviceRef {
 // Called in the child after a fork. The next use of "sim:0" creates a new machine.
 void reset_process_machine();
 
-// Returns the device with a name such as "sim:0", "cuda:1" or "hip:0"; without an index, the first
-// device of the back end. Throws InvalidArgument for any other name.
+// Returns the device with a name such as "sim:0", "cuda:1" or "hip:0". A name without an index
+// means the first device of the back end. Throws InvalidArgument for any other name.
 DeviceRef device_named(const std::string& name);
 // Converts an argument: a Device or a device name. Throws InvalidArgument for anything else.
 // REQUIRES: the GIL is held.
 DeviceRef device_argument(const py::object& device);
 
-// A stream created from Python. Destroyed with its last owner, such as its Python object or an
-// allocator that has used it.
+// A stream created from Python. The stream is destroyed with its last owner, such as its Python
+// object or an allocator that has used the stream.
 class SharedStream {
  public:
   SharedStream(DeviceRef device, StreamId id) : device_(std::move(device)), id_(id) {}
@@ -73,7 +73,7 @@ struct StreamObject {
 // library.
 struct StreamArgument {
   StreamId id{};
-  std::shared_ptr<SharedStream> shared{};  // null unless created from Python
+  std::shared_ptr<SharedStream> shared{};  // null unless the stream was created from Python
 };
 
 // Converts an argument: None, a Stream, a driver handle, or an object with a driver handle

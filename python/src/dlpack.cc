@@ -63,7 +63,8 @@ void delete_tensor(Managed* managed) {
       static_cast<ExportedTensor<Managed>*>(managed->manager)));
 }
 
-// Frees the tensor unless a consumer took it: a consumed capsule has another name.
+// Frees the tensor unless a consumer took it, which is visible because a consumed capsule has
+// another name.
 template <typename Managed>
 void delete_capsule(PyObject* capsule) {
   const py::error_scope pending_exception;  // preserves a pending exception

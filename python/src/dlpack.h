@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Zero-copy export of memory with the DLPack protocol. A consumer renames the capsule and then
-// calls the deleter; otherwise the capsule's destructor does. The deleter therefore runs exactly
-// once.
+// Zero-copy export of memory with the DLPack protocol. A consumer renames the capsule and later
+// calls the deleter; if there is no consumer, the capsule's destructor calls it. The deleter
+// therefore runs exactly once.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -45,9 +45,9 @@ struct DlpackRequest {
   std::optional<bool> copy{};
 };
 
-// Returns a capsule: versioned if the consumer supports DLPack 1.0 or later, otherwise unversioned.
-// Raises BufferError if a copy or another device is requested, and for read-only memory in an
-// unversioned capsule, which has no flag for it.
+// Returns a capsule, which is versioned if the consumer supports DLPack 1.0 or later. Raises
+// BufferError if a copy or another device is requested, and for read-only memory in an unversioned
+// capsule, which has no flag for it.
 py::capsule to_dlpack(DlpackTensor tensor, const DlpackRequest& request);
 
 }  // namespace ashlar::python

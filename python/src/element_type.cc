@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of element types, and shape arithmetic.
+// Contains the table of element types, and shape arithmetic.
 #include "element_type.h"
 
 #include <array>
@@ -119,7 +119,7 @@ const ElementType& element_type(const py::object& dtype) {
   throw_bad_dtype(dtype, " is unknown");
 }
 
-// If one dimension is 0, the product of the others may overflow; the result is still 0.
+// If one dimension is 0, the product of the other dimensions may overflow; the result is still 0.
 size_t ArrayShape::bytes() const {
   size_t count = type->bytes();
   for (int64_t dimension : shape) count *= static_cast<size_t>(dimension);

@@ -18,14 +18,14 @@ struct ElementType {
   std::string_view name;  // "float32"
   uint8_t dlpack_code;    // DLDataTypeCode
   uint8_t bits;
-  const char* typestr;  // of __cuda_array_interface__; null: unsupported
-  const char* format;   // of the buffer protocol; null: unsupported
+  const char* typestr;  // code in __cuda_array_interface__; null: unsupported
+  const char* format;   // code in the buffer protocol; null: unsupported
 
   size_t bytes() const { return bits / 8; }
 };
 
-// Converts an argument: a name, or a type of PyTorch or numpy. Throws InvalidArgument, which lists
-// the supported names, for anything else.
+// Converts an argument, which may be a name, or a type of PyTorch or numpy. For anything else,
+// throws InvalidArgument with a message that lists the supported names.
 const ElementType& element_type(const pybind11::object& dtype);
 
 // The element type and shape of a C-contiguous array.
@@ -37,8 +37,8 @@ struct ArrayShape {
   std::vector<int64_t> strides() const;  // in elements
 };
 
-// Converts arguments. shape: None (as many elements as fit), a number, or a sequence of numbers.
-// Throws InvalidArgument if the array does not fit into `available_bytes`.
+// Converts arguments. `shape` is None (as many elements as fit), a number, or a sequence of
+// numbers. Throws InvalidArgument if the array does not fit into `available_bytes`.
 ArrayShape array_shape(const pybind11::object& dtype, const pybind11::object& shape,
                        size_t available_bytes);
 

@@ -10,7 +10,7 @@
 
 namespace ashlar::python {
 
-// A file cannot be opened, read or written. Becomes FileError in Python.
+// The error that a file cannot be opened, read or written. It becomes FileError in Python.
 class FileFailure : public Error {
  public:
   // `error_number` is the value of errno after the failed call.

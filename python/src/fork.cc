@@ -13,15 +13,15 @@
 namespace ashlar::python {
 namespace {
 
-// The value of fork_count(). Needs no lock: only the fork handler changes the value, before the
-// child has a second thread.
+// Returns the variable that fork_count() reads. It needs no lock, because only the fork handler
+// changes it, before the child has a second thread.
 int& mutable_fork_count() {
   static int of_this_process = 0;
   return of_this_process;
 }
 
-// The fork handler. Runs before any Python code in the child, because that code may release objects
-// of the parent.
+// The fork handler. It runs before any Python code in the child, because that code may release
+// objects of the parent.
 void reset_in_child() {
   ++mutable_fork_count();
   reset_gate();

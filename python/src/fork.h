@@ -3,7 +3,7 @@
 // Fork handling. A child process inherits its parent's memory, but only the thread that called
 // fork: simulated devices do not run, and locks held by other threads stay locked. Objects created
 // before the fork are therefore rejected in the child and never destroyed there; the child creates
-// new ones.
+// new objects.
 #pragma once
 
 namespace ashlar::python {

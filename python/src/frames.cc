@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Walks Python frames. Takes the GIL for it, because the allocating thread has released the GIL.
-// Stores the description of each source line once.
+// Walks Python frames with the GIL held, because the allocating thread has released the GIL. Stores
+// the description of each source line once.
 #include "frames.h"
 
 #include <pybind11/pybind11.h>
@@ -22,7 +22,8 @@
 namespace ashlar::python {
 namespace {
 
-// A word (see FrameProvider) is an index into `lines_`, plus one; 0: no description.
+// Provides Python frames. A word (see FrameProvider) is an index into `lines_`, plus one; 0 means
+// that there is no description.
 class PythonFrames final : public FrameProvider {
  public:
   size_t gather(std::span<uint64_t> frames) override {
@@ -40,7 +41,7 @@ class PythonFrames final : public FrameProvider {
     return count;
   }
 
-  void keep(uint64_t) override {}  // all words are kept
+  void keep(uint64_t) override {}  // all words are kept anyway
 
   Frame describe(uint64_t word) override {
     MutexLock lock(mutex_);
@@ -90,7 +91,8 @@ class PythonFrames final : public FrameProvider {
     return lines_.size();
   }
 
-  // The word of a code line, and its code object, kept alive so that its address is not reused.
+  // The word of a code line, and the code object, which is kept alive so that its address is not
+  // reused.
   struct CachedLine {
     uint64_t word = 0;
     py::object code{};
@@ -103,7 +105,8 @@ class PythonFrames final : public FrameProvider {
       ASHLAR_GUARDED_BY(mutex_);  // modified only with the GIL held
 };
 
-// Never destroyed, since allocators may outlive the interpreter. Guarded by the GIL.
+// Returns the provider of this process. It is never destroyed, because allocators may outlive the
+// interpreter. Guarded by the GIL.
 std::shared_ptr<FrameProvider>& process_frames() {
   static auto* const provider = std::make_unique<std::shared_ptr<FrameProvider>>().release();
   return *provider;

@@ -12,8 +12,8 @@ namespace ashlar::python {
 // Returns the frame provider of this process, which keeps descriptions of lines forever. REQUIRES:
 // the GIL is held.
 std::shared_ptr<FrameProvider> python_frames();
-// Called in the child after a fork. Replaces the provider, whose lock another thread of the parent
-// may have held.
+// Called in the child after a fork. Replaces the provider, because another thread of the parent may
+// have held its lock.
 void reset_python_frames();
 
 }  // namespace ashlar::python

@@ -21,13 +21,13 @@ struct InterpreterGate {
   int guard_count ASHLAR_GUARDED_BY(mutex) = 0;
 };
 
-// Never destroyed: threads may outlive the interpreter.
+// Returns the gate, which is never destroyed, because threads may outlive the interpreter.
 InterpreterGate& interpreter_gate() {
   static InterpreterGate* const gate = std::make_unique<InterpreterGate>().release();
   return *gate;
 }
 
-// How long interpreter exit waits for existing guards, such as those of running hooks.
+// How long interpreter exit waits for existing guards, such as the guards of running hooks.
 constexpr auto kExitTimeout = std::chrono::seconds(5);
 
 }  // namespace
@@ -57,8 +57,8 @@ void close_gate_at_exit() {
   });
 }
 
-// Overwrites the gate without destroying it: its mutex may be locked by a thread that the child
-// does not have.
+// Overwrites the gate without destroying it, because its mutex may be locked by a thread that the
+// child does not have.
 void reset_gate() { std::construct_at(&interpreter_gate()); }
 
 void block_forever() noexcept {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Releases and takes the GIL, and makes both safe during interpreter exit.
+// Releases and takes the GIL, and makes both operations safe during interpreter exit.
 //
 // Rules of this folder: every library call that may lock or block runs without the GIL
 // (`without_gil`, and `drop_without_gil` for destruction); callbacks from the library take it
-// (`with_gil`). The library holds none of its locks during callbacks, so they cannot deadlock.
+// (`with_gil`). The library holds none of its locks during callbacks, so callbacks cannot deadlock.
 //
 // Once the interpreter is exiting, no thread may take the GIL: the call would never return. A gate
-// prevents that for callbacks and destruction: their thread creates an InterpreterGuard before it
-// takes the GIL. `close_gate_at_exit` closes the gate and waits, with a timeout, for existing
-// guards. Later guards are not open, and their threads do not take the GIL.
+// prevents such calls during callbacks and destruction: the thread creates an InterpreterGuard
+// before it takes the GIL. `close_gate_at_exit` closes the gate and waits, with a timeout, for
+// existing guards. Later guards are not open, and their threads do not take the GIL.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -47,8 +47,8 @@ std::invoke_result_t<Work> without_gil(Work work) {
   } catch (...) {
     failure = std::current_exception();
   }
-  // Not in a destructor: during exit, Python ends daemon threads here by unwinding the stack, which
-  // a destructor would turn into a call of std::terminate.
+  // This call must not be in a destructor: during exit, Python ends daemon threads here by
+  // unwinding the stack, and unwinding out of a destructor calls std::terminate.
   PyEval_RestoreThread(state);
   if (failure) std::rethrow_exception(failure);
   if constexpr (!std::is_void_v<Value>) return *std::move(value);
@@ -66,7 +66,7 @@ class InterpreterGuard {
 
  private:
   bool is_open_;
-  int fork_count_ = fork_count();  // at construction; a forked child has a new gate
+  int fork_count_ = fork_count();  // value at construction; a forked child has a new gate
 };
 
 // Closes the gate. Releases the GIL and waits up to 5 s for existing guards. REQUIRES: the GIL is
@@ -75,15 +75,15 @@ void close_gate_at_exit();
 // Called in the child after a fork. Opens a new gate without guards.
 void reset_gate();
 
-// Blocks the calling thread. For threads that Python ends during exit at a point where unwinding
-// would leave an inconsistent state. The thread keeps its locks.
+// Blocks the calling thread forever. Used for threads that Python ends during exit at a point where
+// unwinding would leave an inconsistent state. The thread keeps its locks.
 [[noreturn]] void block_forever() noexcept;
 
 // Returns whether the calling thread holds the GIL. PyGILState_Check() cannot be used: it always
 // returns true once a second interpreter exists.
 bool has_gil();
 
-// Destroys the object that the smart pointer `value` owns, without the GIL, since destruction may
+// Destroys the object that the smart pointer `value` owns, without the GIL, because destruction may
 // lock or block. During interpreter exit, leaks the object instead.
 template <typename T>
 void drop_without_gil(T value) noexcept {
@@ -119,7 +119,7 @@ std::shared_ptr<T> make_shared_without_gil(Arguments&&... arguments) {
   return share_without_gil(std::make_unique<T>(std::forward<Arguments>(arguments)...));
 }
 
-// Passes the current C++ exception to sys.unraisablehook, since no caller can handle it. For a
+// Passes the current C++ exception to sys.unraisablehook, because no caller can handle it. For a
 // KeyboardInterrupt, simulates another SIGINT instead, which Python handles on its main thread.
 void report_unraisable() noexcept;
 

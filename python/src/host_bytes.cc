@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Binds _HostBytes, which has the buffer protocol, and creates memoryviews and numpy arrays from
-// it.
+// Binds _HostBytes, which supports the buffer protocol, and creates memoryviews and numpy arrays
+// from it.
 #include "host_bytes.h"
 
 #include <utility>

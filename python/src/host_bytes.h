@@ -12,8 +12,8 @@
 
 namespace ashlar::python {
 
-// Host-accessible memory with an element type and shape. Also the Python object _HostBytes, which
-// exports the memory through the buffer protocol.
+// Host-accessible memory with an element type and shape. This is also the Python object _HostBytes,
+// which exports the memory through the buffer protocol.
 struct HostBytes {
   std::shared_ptr<void> owner{};  // keeps the memory alive; shared with Python objects
   void* data = nullptr;
@@ -21,7 +21,8 @@ struct HostBytes {
   bool is_writable = true;
 };
 
-// Return a view without a copy. Throw InvalidArgument for types that numpy does not support.
+// These functions return a view without copying. They throw InvalidArgument for types that numpy
+// does not support.
 py::object as_memoryview(HostBytes bytes);
 py::object as_numpy(HostBytes bytes);
 

@@ -32,7 +32,7 @@ class SharedHostAllocator {
   const DeviceRef& device() const { return device_; }
   const AllocatorOptions& options() const { return options_; }
   RetainedStreams& streams() { return streams_; }
-  // Throws InvalidArgument if the allocator belongs to a parent process.
+  // Returns the allocator. Throws InvalidArgument if it belongs to a parent process.
   HostAllocator& allocator() {
     require_same_process(device_.created_after_forks);
     return allocator_;
@@ -42,7 +42,7 @@ class SharedHostAllocator {
   DeviceRef device_;
   AllocatorOptions options_;
   RetainedStreams streams_;
-  HostAllocator allocator_;  // last: destroyed before its streams and its device
+  HostAllocator allocator_;  // the last member, so destroyed before its streams and its device
 };
 
 // The Python object of a host allocator.
@@ -52,7 +52,7 @@ struct HostAllocatorObject {
   HostAllocator& allocator() const { return shared->allocator(); }
 };
 
-// Pinned memory, freed when its last owner is destroyed.
+// Pinned memory, which is freed when its last owner is destroyed.
 class PinnedMemory {
  public:
   PinnedMemory(std::shared_ptr<SharedHostAllocator> owner, HostBuffer buffer)
@@ -72,7 +72,7 @@ class PinnedMemory {
  private:
   std::shared_ptr<SharedHostAllocator> owner_;
   Mutex mutex_;        // HostBuffer::record_stream is not thread safe
-  HostBuffer buffer_;  // last: freed before its allocator is destroyed
+  HostBuffer buffer_;  // the last member, so freed before its allocator is destroyed
 };
 
 // The Python object of a buffer; empty after free().
@@ -274,7 +274,7 @@ void bind_buffer(py::module_& module) {
 }  // namespace
 
 void bind_host_memory(py::module_& module) {
-  bind_buffer(module);  // first: the allocator's methods return it
+  bind_buffer(module);  // bound first, because the allocator's methods return buffers
   bind_allocator(module);
 }
 

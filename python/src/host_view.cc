@@ -2,7 +2,7 @@
 //
 // Binds the Python class HostView: host access to the memory of a simulated device, through
 // sim::DeviceMemory. The access is valid as long as the block is allocated. Arrays therefore keep
-// the block alive; they need not keep the view.
+// the block alive; they need not keep the view alive.
 #include <pybind11/stl.h>
 
 #include <cstddef>
@@ -43,7 +43,7 @@ class HostAccess {
     if (bytes > 0 && is_writable) {
       data_ = unwrap(device_memory_.try_view<std::byte>(at, bytes)).data();
     } else if (bytes > 0) {
-      // The cast is safe: the memory is exported as read-only.
+      // The cast is safe, because the memory is exported as read-only.
       data_ = const_cast<std::byte*>(
           unwrap(device_memory_.try_view<const std::byte>(at, bytes)).data());
     }
@@ -80,7 +80,8 @@ class HostView {
   bool is_open() const { return access_ != nullptr; }
   const ArrayShape& shape() const { return shape_; }
   bool is_writable() const { return is_writable_; }
-  // Throws InvalidArgument unless the view is open, that is, inside its with statement.
+  // Returns the access. Throws InvalidArgument unless the view is open, that is, inside its with
+  // statement.
   const std::shared_ptr<HostAccess>& access() const {
     if (access_ == nullptr) {
       unwrap(Status::invalid_argument(
@@ -93,7 +94,7 @@ class HostView {
   std::shared_ptr<Memory> memory_;  // shared with the buffer
   ArrayShape shape_;
   bool is_writable_;
-  std::shared_ptr<HostAccess> access_;  // shared with arrays and tensors; null: not open
+  std::shared_ptr<HostAccess> access_;  // shared with arrays and tensors; null if not open
 };
 
 HostBytes host_bytes_of_view(const HostView& view) {

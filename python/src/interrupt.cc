@@ -9,9 +9,9 @@
 
 namespace ashlar::python {
 
-// Assumes that Python's main thread is the main thread of the process. In programs that run Python
-// on another thread, waits are not interruptible. After a fork, the child's only thread is its main
-// thread.
+// This check assumes that Python's main thread is the main thread of the process. In programs that
+// run Python on another thread, waits are not interruptible. After a fork, the child's only thread
+// is its main thread.
 bool is_main_thread() { return ::gettid() == ::getpid(); }
 
 void handle_signals() {

@@ -27,8 +27,8 @@ bool is_main_thread();
 // KeyboardInterrupt. REQUIRES: the GIL is held.
 void handle_signals();
 
-// Runs `work(std::stop_token)` without the GIL. Returns its result or rethrows its exception.
-// Interruptible only if called on the main thread. If a signal handler raises, throws the handler's
+// Runs `work(std::stop_token)` without the GIL. Returns its result or rethrows its exception. The
+// call is interruptible only on the main thread. If a signal handler raises, throws the handler's
 // exception immediately and requests a stop; the work continues on its thread until it checks the
 // stop token. The work must therefore own everything that it uses, and must not use Python.
 // REQUIRES: the GIL is held.

@@ -21,11 +21,11 @@
 
 namespace ashlar::python {
 
-// The streams created from Python that memory was allocated on or recorded for. They must outlive
-// the allocator, which uses them even for cached memory. Thread safe.
+// The streams created from Python on which memory was allocated or recorded. They must outlive the
+// allocator, which uses them even for cached memory. Thread safe.
 class RetainedStreams {
  public:
-  void retain(const std::shared_ptr<SharedStream>& stream);  // does nothing if null
+  void retain(const std::shared_ptr<SharedStream>& stream);  // ignores null
 
  private:
   Mutex mutex_;
@@ -33,7 +33,7 @@ class RetainedStreams {
   std::map<StreamId, std::shared_ptr<SharedStream>> streams_ ASHLAR_GUARDED_BY(mutex_);
 };
 
-// An allocator, shared by its Python object, its buffers and its pools.
+// An allocator. Its Python object, its buffers and its pools share it.
 class SharedAllocator {
  public:
   SharedAllocator(DeviceRef device, const AllocatorOptions& options)
@@ -41,7 +41,7 @@ class SharedAllocator {
 
   const DeviceRef& device() const { return device_; }
   const AllocatorOptions& options() const { return options_; }
-  // Throws InvalidArgument if the allocator belongs to a parent process.
+  // Returns the allocator. Throws InvalidArgument if it belongs to a parent process.
   Allocator& allocator() {
     require_same_process(device_.created_after_forks);
     return allocator_;
@@ -54,8 +54,8 @@ class SharedAllocator {
 
   // Host access and pausing exclude each other. begin_host_access throws InvalidArgument while a
   // pool is being paused or resumed; begin_pause throws it while there is host access. begin_resume
-  // only prevents new host access, since the contents may not be restored yet. Each begin function
-  // must be paired with its end function.
+  // only prevents new host access, because the contents may not be restored yet. Each begin
+  // function must be paired with its end function.
   void begin_host_access();
   void end_host_access();
   void begin_pause();
@@ -69,14 +69,14 @@ class SharedAllocator {
   Mutex mutex_;
   int host_access_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   int pause_or_resume_count_ ASHLAR_GUARDED_BY(mutex_) = 0;  // threads in pause or resume
-  Allocator allocator_;  // last: destroyed before its streams and its device
+  Allocator allocator_;  // the last member, so destroyed before its streams and its device
 };
 
-// A block of device memory, freed when its last owner is destroyed.
+// A block of device memory, which is freed when its last owner is destroyed.
 struct Memory {
   std::shared_ptr<SharedAllocator> owner;
   StreamArgument stream{};
-  Buffer buffer{};  // last: freed before its allocator is destroyed
+  Buffer buffer{};  // the last member, so freed before its allocator is destroyed
 
   const DeviceRef& device() const { return owner->device(); }
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Defines the extension module ashlar._ashlar. Each file in this folder binds some of its classes;
-// the package in python/ashlar adds what is written in Python.
+// the package in python/ashlar adds the parts that are written in Python.
 #include <pybind11/pybind11.h>
 
 #include "allocator.h"
@@ -23,7 +23,7 @@ PyObject* make_object(PyTypeObject* type, PyObject* arguments, PyObject* named) 
 }
 
 // Objects created by Class.__new__ without __init__ would be uninitialized. Python rejects such a
-// call if the class has a tp_new of its own, so each class gets one.
+// call if the class has its own tp_new, so each class gets a tp_new.
 void require_init(const py::module_& module) {
   for (const auto& [name, value] : py::dict(module.attr("__dict__"))) {
     if (!PyType_Check(value.ptr())) continue;

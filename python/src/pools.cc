@@ -15,7 +15,7 @@
 namespace ashlar::python {
 namespace {
 
-// A pool that Python objects retain. Released when its last owner is destroyed.
+// A pool that Python objects retain. The pool is released when its last owner is destroyed.
 class SharedPool {
  public:
   SharedPool(std::shared_ptr<SharedAllocator> owner, PoolId id)
@@ -24,7 +24,7 @@ class SharedPool {
     try {
       owner_->allocator().pools().release(id_);
     } catch (const Error&) {
-      // Fails if the pool has already been destroyed. A destructor cannot report other errors.
+      // The call fails if the pool has already been destroyed. A destructor cannot report errors.
     }
   }
   SharedPool(const SharedPool&) = delete;
@@ -63,7 +63,7 @@ struct PoolObject {
     }
   }
 
-  // Ends the routing, and releases the pool, because begin_routing() retained it once more.
+  // Ends the routing, and releases the pool, because begin_routing() retained it.
   void exit() {
     without_gil([&] {
       shared->allocator().pools().end_routing(shared->id());

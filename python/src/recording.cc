@@ -72,7 +72,7 @@ py::object analysis_result(const RecordingObject& self, Analysis analyze) {
       }));
 }
 
-// Called when reading has failed. Throws FileFailure if the cause is that the file cannot be
+// Called when reading has failed. Throws FileFailure if reading failed because the file cannot be
 // opened.
 void require_file(const std::string& path, const Status& failure) {
   if (path == "-" || !failure.is(StatusKind::kFormat)) return;
@@ -106,8 +106,8 @@ RecordingObject load(const py::object& path, const py::object& device) {
                    });
 }
 
-// Loads a snapshot from bytes. Copies them, since the caller may release them after Ctrl-C, while
-// the snapshot is still being read.
+// Loads a snapshot from bytes. Copies the bytes, because the caller may release them after Ctrl-C,
+// while the snapshot is still being read.
 RecordingObject load_bytes(const py::bytes& given, const py::object& name,
                            const py::object& device) {
   auto bytes = std::make_shared<const std::string>(std::string(given));
@@ -215,7 +215,8 @@ py::object oom(const RecordingObject& self, const TuneLimits& limits) {
   });
 }
 
-// Returns the HTML page of the viewer with several recordings. It shows the first one initially.
+// Returns the HTML page of the viewer with several recordings. The page initially shows the first
+// recording.
 py::str viewer_page(const std::vector<RecordingObject>& recordings) {
   std::vector<std::shared_ptr<const DeviceRecording>> runs;
   for (const RecordingObject& each : recordings) runs.push_back(each.run);

@@ -70,7 +70,8 @@ void bind_stream(py::module_& module) {
       });
 }
 
-// An event. Shared by its Python object and running waits; destroyed with its last owner.
+// An event. Its Python object and running waits share the event, which is destroyed with its last
+// owner.
 class SharedEvent {
  public:
   SharedEvent(DeviceRef device, EventId id) : device_(std::move(device)), id_(id) {}
@@ -155,7 +156,7 @@ void bind_event(py::module_& module) {
       });
 }
 
-// Returns the driver handle of another library's stream, or `stream` itself if it has none.
+// Returns the driver handle of another library's stream, or `stream` itself if it has no handle.
 py::object handle_of(const py::object& stream) {
   if (py::hasattr(stream, "__cuda_stream__")) {
     const py::object result = stream.attr("__cuda_stream__")();

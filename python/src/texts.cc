@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Uses Python's own codecs.
+// Converts text with Python's own codecs.
 #include "texts.h"
 
 #include "api/unwrap.h"

@@ -16,7 +16,7 @@ namespace py = pybind11;
 // Decodes UTF-8. Replaces invalid bytes by U+FFFD.
 py::str decode_utf8(std::string_view bytes);
 
-// Encodes Python text. Writes lone surrogates as escapes: "\udc80".
+// Encodes Python text. Writes lone surrogates as escapes such as "\udc80".
 std::string encode_utf8(py::handle text);
 
 // Returns repr(object), for messages.
