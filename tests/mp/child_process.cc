@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implemented with fork, socketpair, kill and waitpid.
+// Implements child processes with fork, socketpair, kill and waitpid.
 #include "mp/child_process.h"
 
 #include <gtest/gtest.h>

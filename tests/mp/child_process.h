@@ -18,7 +18,7 @@ inline constexpr std::chrono::seconds kTestTimeout{30};
 
 class ChildProcess {
  public:
-  // `body(socket)` runs in the child; its result is the child's exit status.
+  // Forks the child, which runs `body(socket)` and exits with its result.
   explicit ChildProcess(const std::function<int(int socket_fd)>& body);
   // Kills the child if it still runs.
   ~ChildProcess();
@@ -37,12 +37,13 @@ class ChildProcess {
   pid_t pid_ = -1;
 };
 
-// Send and receive one byte, to synchronize the two sides. Return false on timeout or if the other
-// side has closed its socket.
+// These functions send and receive one byte, to synchronize the two sides. They return false on
+// timeout or if the other side has closed its socket.
 bool notify(int socket_fd);
 bool wait_for_notification(int socket_fd);
 
-// Send and receive the handle of a share. An empty handle means a timeout or an error.
+// These functions send and receive the handle of a share. An empty handle means a timeout or an
+// error.
 bool send_handle(int socket_fd, const std::string& handle);
 std::string receive_handle(int socket_fd);
 

@@ -27,12 +27,12 @@ using ::testing::StartsWith;
 
 constexpr size_t kSharedBytes = 100'000;
 
-// Waits for all ranks: the allocation is collective, and its memory is not used.
+// Waits for all ranks with an allocation, which is collective; its memory is not used.
 Status synchronize(Communicator& group) {
   return group.allocate_internal(64, long_deadline()).status();
 }
 
-// Every rank fills its buffer with its number and reads the buffers of all others.
+// Every rank fills its buffer with its number and reads the buffers of all other ranks.
 std::string write_and_read(Communicator& group, const PeerHandle& handle) {
   const RankInfo& rank_info = group.rank_info();
   std::byte* own = *handle.at(rank_info.rank, 0, kSharedBytes);
@@ -225,7 +225,7 @@ TEST(SymmetricProcesses, JoinAgainAfterACrash) {
 struct PhaseFault {
   int signal = 0;
   Phase phase = Phase::kJoining;
-  bool resumes = false;  // a stopped rank is resumed after the others have exited
+  bool resumes = false;  // a stopped rank is resumed after the other ranks have exited
   std::string name{};
 };
 
@@ -260,8 +260,8 @@ TEST_P(RankFailures, SurvivorsNameVictimBeforeDeadline) {
     options.on_phase = [&](Phase phase) {
       if (context.rank != 1 || phase != fault.phase) return;
       // `erase` waits for writes of this process's other threads. If the process stopped during a
-      // write, the other ranks would block on the store's lock and report that instead of the lost
-      // rank.
+      // write, the other ranks would block on the store's lock and report the lock instead of the
+      // lost rank.
       if (fault.signal == SIGSTOP) (void)context.store->erase("absent", long_deadline()).ok();
       ::raise(fault.signal);
     };
@@ -291,7 +291,7 @@ TEST_P(RankFailures, SurvivorsNameVictimBeforeDeadline) {
   results.erase(results.begin() + 1);
   EXPECT_THAT(results, Each(HasSubstr("rank 1")));
   EXPECT_THAT(results, Each(Not(HasSubstr("["))));
-  // A resumed rank receives the failure from the others, or times out if they have exited.
+  // A resumed rank receives the failure from the other ranks, or times out if they have exited.
   if (fault.resumes) {
     EXPECT_THAT(victim_result, AnyOf(StartsWith("peer lost: rank"), StartsWith("timeout: rank")));
   } else {

@@ -14,13 +14,13 @@ namespace {
 constexpr int kVictim = 1;
 constexpr int64_t kElementCount = 3 * 4096;
 constexpr size_t kReducedBytes = kElementCount * sizeof(float);
-// How long after the lease has expired a busy machine may take to detect a failure. Well below
-// kTestTimeout.
+// How long after the lease has expired a busy machine may take to detect a failure. The value is
+// well below kTestTimeout.
 constexpr std::chrono::seconds kMargin{20};
 
 struct PeerFault {
   int signal = 0;
-  bool resumes = false;  // a stopped rank is resumed after the others have exited
+  bool resumes = false;  // a stopped rank is resumed after the other ranks have exited
 };
 
 std::string name_of(const PeerFault& fault) {

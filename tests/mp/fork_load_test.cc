@@ -117,7 +117,7 @@ struct InheritedObjects {
   LiveServer live{LiveOptions{}};
 };
 
-// Static, so that exit() destroys it in the children.
+// A static object, so that exit() destroys it in the children.
 std::optional<InheritedObjects> inherited;
 
 // Uses the objects of the process on several threads, until it is destroyed.
@@ -168,7 +168,7 @@ std::string run_in_child(const std::function<std::string()>& body) {
     is_forked_child = true;
     ::alarm(kChildSeconds);
     const std::string wrong = body();
-    // The child has no other way to report.
+    // The child can report errors only through standard error.
     if (!wrong.empty()) (void)!::write(STDERR_FILENO, wrong.data(), wrong.size());
     std::exit(wrong.empty() ? 0 : 1);
   }
@@ -179,8 +179,7 @@ std::string run_in_child(const std::function<std::string()>& body) {
                            : text("signal ", WTERMSIG(status), " ended the child");
 }
 
-// Returns a description of a call that does not fail with the error for forks; else an empty
-// string.
+// Returns an empty string if the call fails with the error for forks, otherwise a description.
 std::string check_refused(const char* name, const std::function<void()>& call) {
   std::string message = "no error";
   try {

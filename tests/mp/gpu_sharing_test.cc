@@ -77,7 +77,7 @@ int export_gpu_block(int socket_fd, ShareSource source) {
   if (process.read(at + 64) != 222) return 3;
   buffer.reset();
   share.reset();
-  if (process.active_bytes() == 0) return 4;  // the importer still has it open
+  if (process.active_bytes() == 0) return 4;  // the importer still has the block open
   if (process.allocator().allocate(kSharedBlockBytes).address() == at) return 5;
   if (!notify(socket_fd)) return 6;
   return eventually([&] { return process.active_bytes() == 0; }) ? 0 : 7;

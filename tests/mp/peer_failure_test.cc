@@ -11,8 +11,8 @@
 namespace ashlar::symm {
 namespace {
 
-// Returns the results of the two survivors: one is inside `operation` when the failure happens, the
-// other one calls it later.
+// Returns the results of the two survivors: one is inside `operation` when the failure happens, and
+// the other calls it later.
 std::vector<std::string> survivor_results(int signal, const GroupCall& operation) {
   RankProcesses ranks(3, [&](const RankSpec& rank) -> std::string {
     SymmetricRank own(rank, 4096);

@@ -129,7 +129,7 @@ TEST_P(StoreFaultInjection, KilledStoreFailsAllRanksBeforeDeadline) {
   if (!RedisServer::is_installed()) GTEST_SKIP() << "NOT TESTED: redis-server is not installed";
   const Step step = GetParam();
   RedisServer server;
-  constexpr std::chrono::seconds kStepTime{3};  // enough to get to the step on a busy machine
+  constexpr std::chrono::seconds kStepTime{3};  // enough time to reach the step on a busy machine
   constexpr std::chrono::seconds kMargin{3};
   RankProcesses ranks(3, RankMain([&](const RankSpec& rank) -> std::string {
                         const std::unique_ptr<Process> process =

@@ -134,7 +134,7 @@ TEST_P(SharedBlocksTest, FreesBlockWhenImporterIsKilled) {
     SimProcess importer(source);
     const SharedBuffer seen = importer.allocator().sharing().open(receive_handle(socket_fd));
     if (importer.read(seen.address()) != 555 || !notify(socket_fd)) return 1;
-    return wait_for_notification(socket_fd) ? 2 : 3;  // killed before it is notified
+    return wait_for_notification(socket_fd) ? 2 : 3;  // the child is killed before it is notified
   });
   SimProcess process(source);
   Buffer buffer = process.allocator().allocate(kSharedBlockBytes);
@@ -215,7 +215,7 @@ TEST_P(SharedBlocksTest, ReleasesLeasesOfImportersKilledWhileOpening) {
   Share share = process.allocator().sharing().share(buffer);
   for (const auto& child : children) ASSERT_TRUE(send_handle(child->socket_fd(), share.handle()));
   for (size_t i = 0; i < children.size(); ++i) {
-    // Each importer is killed one notification later than the previous one.
+    // Each importer is killed one notification later than the previous importer.
     for (size_t count = 0; count <= i; ++count)
       ASSERT_TRUE(wait_for_notification(children[i]->socket_fd()));
     children[i]->kill();

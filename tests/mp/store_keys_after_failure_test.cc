@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank is killed right after it sets a key in the store. The other ranks name it, and its keys
-// expire.
+// A rank is killed right after it sets a key in the store. The errors of the other ranks name the
+// killed rank, and its keys expire.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -72,8 +72,8 @@ TEST_P(StoreKeys, ExpireAfterKilledRankWhenPeersLeave) {
   EXPECT_THAT(ranks.store_keys_after_three_leases(), IsEmpty());
 }
 
-// The other ranks have seen the killed rank arrive and complete the exchange. Since the killed rank
-// never leaves, no rank deletes the keys as the last one, and they must expire.
+// The other ranks have seen the killed rank arrive and complete the exchange. Because the killed
+// rank never leaves, no rank is the last to leave and deletes the keys, so the keys must expire.
 TEST(StoreKeys, ExpireAfterRankIsKilledWhileLeaving) {
   RankProcesses ranks(3, [](RankContext& context) -> std::string {
     // Exchanges 0 and 1 belong to joining.

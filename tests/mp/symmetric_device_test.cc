@@ -110,7 +110,7 @@ TEST_P(SymmetricDevices, ResultsEqualHostResultsBitwise) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// Collectives between kernels of the same stream, without synchronization on the host.
+// Runs collectives between kernels of the same stream, without synchronization on the host.
 TEST_P(SymmetricDevices, RunsWorkInStreamOrder) {
   RankProcesses ranks(
       GetParam(), on_devices([](SimDeviceRank& own) -> std::string {
@@ -120,7 +120,8 @@ TEST_P(SymmetricDevices, RunsWorkInStreamOrder) {
         const auto add = [&](StreamId stream, int amount) {
           return own.machine.try_launch(own.device_index, stream,
                                         [at, amount](const sim::DeviceMemory& memory) -> Status {
-                                          // Slow, so that a missing dependency changes the result.
+                                          // The kernel is slow, so that a missing dependency
+                                          // changes the result.
                                           std::this_thread::sleep_for(milliseconds(5));
                                           (*memory.try_view<int>(at, 1))[0] += amount;
                                           return {};

@@ -93,7 +93,7 @@ TEST_P(SymmetricFabricRanks, ExchangesFabricHandlesWhenRequested) {
 TEST_P(SymmetricFabricRanks, UsesFabricAndMulticastAcrossMachines) {
   RankProcesses ranks(GetParam(), on_standin_gpu([](const StandinGpuRank& own) -> std::string {
                         const GroupOptions options = SymmetricRank::group_options(own.rank);
-                        // Two ranks per machine.
+                        // Each machine has two ranks.
                         const std::string machine = text("machine ", own.rank.rank / 2);
                         FabricRank member(own.rank, own.device, options, machine);
                         const std::string wrong = member.check_memory();

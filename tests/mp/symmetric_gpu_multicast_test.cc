@@ -55,7 +55,7 @@ TEST_P(SymmetricCudaMulticastRanks, IsSetUpByDriverAndFreedWithMemory) {
         if (own.handle.multicast_ptr() == nullptr) return "no address";
         const Handle inside = own.group.rendezvous(own.buffer.data() + 512, kTestTimeout);
         if (inside.multicast_ptr() != own.handle.multicast_ptr() + 512) return "offset";
-        // One object each for the buffer and the scratch buffer; none for the pads.
+        // The buffer and the scratch buffer have one object each; the pads have none.
         if (rank.driver.multicast_count() != 2) return "wrong number of multicast objects";
         const auto at = reinterpret_cast<uint64_t>(own.handle.multicast_ptr());
         const AddressDescription description = *rank.device.describe(DeviceAddress(at));
@@ -267,8 +267,8 @@ TEST_F(SymmetricCudaMulticast, IsKeptAfterTimedOutCollectiveOnly) {
   EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-// Rank 1 is killed. Each survivor drops everything but its heap while the other may still store
-// through the switch.
+// Rank 1 is killed. Each survivor drops everything but its heap while the other survivor may still
+// store through the switch.
 TEST_F(SymmetricCudaMulticast, IsKeptByHeapWhenFailedGroupIsDropped) {
   RankProcesses ranks(3, on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
                         std::optional<DeviceRank> own = join_rank(rank);
@@ -289,8 +289,8 @@ TEST_F(SymmetricCudaMulticast, IsKeptByHeapWhenFailedGroupIsDropped) {
   EXPECT_THAT(results, Each(IsEmpty()));
 }
 
-// Whether the kernel image is binary. An image of PTX text, which clang builds for GPUs without
-// multicast, has no multimem kernels.
+// Returns whether the kernel image is binary. An image of PTX text, which clang builds for GPUs
+// without multicast, has no multimem kernels.
 bool image_has_multimem() {
   const char* image = static_cast<const char*>(kernel_image());
   return image[0] != '/' && image[0] != '.';
@@ -399,7 +399,7 @@ TEST_P(SymmetricCudaMulticastRanks, MultimemCollectivesUseSwitchWherePossible) {
   EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-// Out-of-place sums and puts, aligned and unaligned.
+// Runs out-of-place sums and puts at aligned and unaligned offsets.
 TEST_P(SymmetricCudaMulticastRanks, OutOfPlaceSumsAndPutsUseSwitch) {
   RankProcesses ranks(GetParam(), on_standin_gpu([](const StandinGpuRank& rank) -> std::string {
                         DeviceRank own = join_rank(rank);

@@ -157,7 +157,8 @@ TEST(SymmetricHandles, HaveOneTablePerHandle) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// After a device loss, existing tables stay valid, new ones fail, and destruction succeeds.
+// After a device loss, existing tables stay valid, new tables cannot be created, and destruction
+// succeeds.
 TEST(SymmetricHandles, ReleaseTablesAfterDeviceLoss) {
   RankProcesses ranks(1, [](const RankSpec& rank) -> std::string {
     const std::unique_ptr<sim::Machine> machine = make_machine(1);

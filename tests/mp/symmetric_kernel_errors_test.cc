@@ -47,7 +47,7 @@ TEST_F(SymmetricGpuKernelErrors, TimeoutsNameTheAwaitedRank) {
   EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-// Two ranks time out because the third is late. Calling the barrier again completes it.
+// Two ranks time out because the third rank is late. Calling the barrier again completes it.
 TEST_F(SymmetricGpuKernelErrors, TimedOutBarrierNamesMissingRankAndResumes) {
   RankProcesses ranks(
       3, with_kernels([](DeviceRank& own) -> std::string {
@@ -133,7 +133,7 @@ TEST_F(SymmetricGpuKernelErrors, PeerDeathEndsStreamWorkAndWaits) {
                         if (rank.rank == 0) {
                           CollectiveOptions options;
                           options.stream = stream;
-                          own.handle.all_reduce(100, {}, options);  // never completes
+                          own.handle.all_reduce(100, {}, options);  // this call never completes
                           message = error_message([&] { own.group.finish(stream); });
                         } else {
                           message = error_message([&] { own.handle.all_reduce(100); });

@@ -21,8 +21,8 @@ class SymmetricGpuKernelResults : public SymmetricGpuKernels,
  protected:
   void SetUp() override {
     SymmetricGpuKernels::SetUp();
-    // Fewer world sizes on hardware, where time slicing between processes on one GPU makes each
-    // barrier take milliseconds.
+    // Fewer world sizes are tested on hardware, where time slicing between processes on one GPU
+    // makes each barrier take milliseconds.
     if (is_on_hardware() && (GetParam() == 3 || GetParam() == 5)) {
       GTEST_SKIP() << "runs on hardware only with 1, 2 and 4 ranks";
     }
@@ -239,8 +239,8 @@ TEST_P(SymmetricGpuKernelResults, ExchangesUnequalRowCounts) {
   EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }
 
-// Returns the word at position `place` of a rank's data. Differs in each round, so that stale data
-// is detected.
+// Returns the word at position `place` of a rank's data. The word differs in each round, so that
+// stale data is detected.
 int32_t word_of(int round, int rank, size_t place) {
   return static_cast<int32_t>(
       (place * 7 + static_cast<size_t>(rank) * 13 + static_cast<size_t>(round) * 31) % 100'003);
@@ -253,12 +253,12 @@ std::vector<int32_t> words_of(int round, int rank, size_t count) {
 }
 
 std::string check_large_transfers(DeviceRank& own) {
-  // On hardware, large enough for kernels of 128 thread blocks. Smaller on the stand-in, whose
-  // threads share the CPU cores.
+  // On hardware, the size is large enough for kernels of 128 thread blocks. On the stand-in, whose
+  // threads share the CPU cores, it is smaller.
   const size_t bytes = is_on_hardware() ? size_t{4} << 20 : size_t{128} << 10;
   const int rounds = is_on_hardware() ? 60 : 2;
   const size_t ranks = static_cast<size_t>(own.group.world_size());
-  const size_t count = bytes / sizeof(int32_t) - 3;  // no whole number of blocks, vectors or shares
+  const size_t count = bytes / sizeof(int32_t) - 3;  // not a multiple of a block, vector or share
   const size_t share = count / ranks;
   const SymmetricBuffer buffer = own.heap.allocate(bytes);
   const Handle handle = own.group.rendezvous(buffer, kTestTimeout);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that run out of memory or descriptors. Errors name the rank that ran out, and nothing
-// leaks. After an OutOfMemory, the group stays usable.
+// Ranks that run out of memory or descriptors. Errors name the rank that ran out of them, and
+// nothing leaks. After an OutOfMemory, the group stays usable.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ namespace ashlar::symm {
 namespace {
 
 constexpr size_t kSmallBytes = 4096;
-constexpr size_t kLargeBytes = size_t{1} << 30;  // mostly untouched
+constexpr size_t kLargeBytes = size_t{1} << 30;  // most of this memory is never touched
 
 // Sets a resource limit of this process for the lifetime of the object.
 class Limit {
@@ -85,7 +85,7 @@ TEST(SymmetricLimits, ReportsOutOfMemoryBeyondFileSizeLimit) {
   EXPECT_THAT(ranks.store_keys(), IsEmpty());
 }
 
-// Rank 1 has address space for its own memory but not for that of its peers.
+// Rank 1 has address space for its own memory but not for the memory of its peers.
 TEST(SymmetricLimits, ReportsOutOfMemoryWhenMappingPeersFails) {
   RankProcesses ranks(3, with_memory(kSmallBytes, [](SymmetricRank& own) -> std::string {
                         const SymmetricBuffer buffer = own.heap.allocate(kLargeBytes);

@@ -113,8 +113,8 @@ TEST_P(SymmetricMemory, OwnerMayFreeFirst) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));  // a result lists leaked mappings
 }
 
-// put_signal is a release and wait_signal an acquire, so data written before put_signal is visible
-// after wait_signal.
+// put_signal is a release operation and wait_signal an acquire operation, so data written before
+// put_signal is visible after wait_signal.
 TEST_P(SymmetricMemory, SignalsReleaseAndLeaveThePadZero) {
   RankProcesses ranks(GetParam(), with_memory(kMemoryBytes, [](SymmetricRank& own) -> std::string {
                         const Handle& handle = own.handle;

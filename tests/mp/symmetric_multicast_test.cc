@@ -194,8 +194,8 @@ std::string check_fault(RecordingRank& own, const Fault& fault, size_t fds, std:
     return text(fault.call, ": called ", join_words(own.driver->calls), "; expected ", expected);
   }
   if (own.driver->live_count() != 0) return text(fault.call, ": leaked objects");
-  // Each rank's block keeps one descriptor. Others are open only briefly, when the store writes
-  // heartbeats to files.
+  // Each rank's block keeps one descriptor. Other descriptors are open only briefly, when the store
+  // writes heartbeats to files.
   const Deadline deadline = Deadline::after(kTestTimeout);
   while (open_fd_count() != fds + 3) {
     if (deadline.has_passed()) return text(fault.call, ": ", open_fd_count() - fds, " fds");

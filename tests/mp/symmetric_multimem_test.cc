@@ -28,7 +28,7 @@ TEST_P(SymmetricMultimemRanks, OutOfPlaceReductionsAndPutsAreCorrect) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// One rank makes the invalid calls; the others are unaffected.
+// One rank makes the invalid calls; the other ranks are unaffected.
 TEST(SymmetricMultimem, ChecksArgumentsBeforeLaunch) {
   RankProcesses ranks(2, [](const RankSpec& rank) -> std::string {
     const std::unique_ptr<sim::Machine> machine = make_machine(rank.world_size);

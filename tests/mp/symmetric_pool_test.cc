@@ -27,7 +27,7 @@ class SymmetricPoolTest : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(WorldSizes, SymmetricPoolTest, ::testing::Values(1, 2, 3, 5),
                          ::testing::PrintToStringParamName());
 
-// Collective. Each rank writes its buffer and reads that of the next rank through the handle.
+// Collective. Each rank writes its buffer and reads the buffer of the next rank through the handle.
 std::string check_exchange(const Handle& handle, const SymmetricBuffer& buffer, int mark) {
   const int count = handle.world_size();
   const int next = (handle.rank() + 1) % count;
@@ -126,8 +126,8 @@ TEST(SymmetricPoolTest, NamesFirstDifferenceBetweenRanks) {
                         std::vector<SymmetricBuffer> all;
                         for (int i = 0; i < 3; ++i) all.push_back(pool.allocate(512));
                         (void)own.group.rendezvous(all[0], kTestTimeout);
-                        // Rank 1 frees a different buffer, so the next buffer gets a different
-                        // place.
+                        // Rank 1 frees a different buffer, so its next buffer is at a different
+                        // position.
                         all[own.group.rank() == 1 ? 2 : 1].reset();
                         const SymmetricBuffer next = pool.allocate(512);
                         const std::string message =
@@ -144,7 +144,7 @@ TEST(SymmetricPoolTest, NamesFirstDifferenceBetweenRanks) {
                  HasSubstr("rank 0 freed buffer 1, rank 1 freed buffer 2, rank 2 freed"))));
 }
 
-// Sizes and places are equal; only the hash of the history differs.
+// Sizes and positions are equal; only the hash of the history differs.
 TEST(SymmetricPoolTest, DetectsDifferentHistoryWithEqualLayout) {
   RankProcesses ranks(
       2, with_memory(8, [](SymmetricRank& own) -> std::string {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks on two machines: network namespaces with Redis and UCX between them where permitted, and
-// ranks with different machine names that use UCX over loopback.
+// Ranks on two machines. Where permitted, the machines are network namespaces with Redis and UCX
+// between them; other tests use ranks with different machine names and UCX over loopback.
 #include <signal.h>
 #include <unistd.h>
 
@@ -25,14 +25,15 @@ GroupOptions with_transport(const RankSpec& rank, const std::string& device) {
   return options;
 }
 
-// A lease longer than the tests run, so that only connections reveal failures.
+// Returns options with a lease that is longer than the tests run, so that only connections reveal
+// failures.
 HeapOptions heap_options() {
   HeapOptions options = SymmetricRank::heap_options();
   options.lease = std::chrono::minutes(2);
   return options;
 }
 
-// Returns the machine of a rank: 0 for the first half of the ranks, 1 for the others.
+// Returns the machine of a rank: 0 for the first half of the ranks, 1 for the second half.
 int side_of(const RankSpec& rank) { return 2 * rank.rank / rank.world_size; }
 
 std::string check_access(const SymmetricRank& own, const RankSpec& rank) {

@@ -145,7 +145,7 @@ std::string check_local_arguments(SymmetricRank& own) {
   return accepted_calls(invalid_calls);
 }
 
-// One rank makes the invalid calls; the others are unaffected.
+// One rank makes the invalid calls; the other ranks are unaffected.
 TEST(SymmetricMemory, ChecksArgumentsBeforeCommunicating) {
   RankProcesses ranks(3, with_memory(kProgramBytes, [](SymmetricRank& own) -> std::string {
                         const auto words = own.buffer.as<int32_t>();

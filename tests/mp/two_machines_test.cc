@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The UCX transport between two machines (network namespaces), without groups.
+// Tests the UCX transport between two machines (network namespaces), without groups.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

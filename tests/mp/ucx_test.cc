@@ -45,8 +45,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, UcxProcesses, ::testing::Values(kTcp, kShar
 TEST_P(UcxProcesses, PutAndGetAllSizes) {
   RankProcesses ranks(3, [&](RankContext& context) -> std::string {
     UcxRank self(context, GetParam());
-    // Each rank writes its own part of every rank's memory, in pieces of one byte to several
-    // packets.
+    // Each rank writes its own part of every rank's memory, in pieces of between one byte and
+    // several packets.
     const size_t part = kSharedBytes / 4;
     for (int rank = 0; rank < context.world_size; ++rank) {
       std::vector<std::byte> sent(part, std::byte(10 + context.rank));
@@ -132,7 +132,7 @@ TEST_P(UcxProcesses, OrderDataBeforeSignalByFence) {
       if (std::memcmp(self.memory() + kPayload, sent.data(), sent.size()) != 0) {
         return text("signal before data in round ", round);
       }
-      // Allow the other side to write again.
+      // Allows the other side to write again.
       check_ok(self.region(other).post(add(kWord, 1), long_deadline()));
       while (self.own_word(kWord) < 2 * round) {
         if (end.has_passed()) return text("no response in round ", round);
@@ -151,7 +151,7 @@ TEST(UcxProcessDeaths, FailEveryWaiterWithRankNameOverTcp) {
     if (context.rank == 1) {
       ::raise(SIGKILL);
     }
-    // One thread waits for a signal that is never sent; the others wait for the dead rank.
+    // One thread waits for a signal that is never sent; the other threads wait for the dead rank.
     std::vector<std::string> results(3);
     const auto repeat_until_failure = [&](auto operation, std::string& into) {
       const Deadline end = long_deadline();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Uses mprotect and a SIGSEGV handler.
+// Implements the trap with mprotect and a SIGSEGV handler.
 #include "mp/harness/access_trap.h"
 
 #include <signal.h>

@@ -264,10 +264,10 @@ std::string check_stream_timeout(DeviceRank& own) {
   std::string message;
   if (own.group.rank() == 0) {
     own.handle.wait_signal(1, 6, milliseconds(30), stream);
-    // This operation is skipped, because the previous one failed.
+    // This operation is skipped, because the previous operation failed.
     own.handle.add_signal(1, 1, 7, stream);
     message = error_message([&] { own.group.finish(stream); });
-    message += error_message([&] { own.group.finish(stream); });  // reported only once
+    message += error_message([&] { own.group.finish(stream); });  // the error is reported only once
   }
   own.group.barrier(0, kTestTimeout);
   if (own.handle.counter_value(0, 7) != 0) return "ran after a timeout";

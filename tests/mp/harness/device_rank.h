@@ -25,8 +25,8 @@ struct DeviceRank {
   DeviceRank(const RankSpec& own, Device& on, const GroupOptions& options);
 
   Device& device() const { return on_device; }
-  // write() and read() access this rank's own memory, read_of() that of any rank. Offsets are in
-  // bytes.
+  // write() and read() access this rank's own memory; read_of() reads the memory of any rank.
+  // Offsets are in bytes.
   template <typename T>
   void write(const std::vector<T>& values, int64_t offset = 0) const {
     handle.put(handle.rank(), std::as_bytes(std::span(values)), offset);
@@ -43,7 +43,7 @@ struct DeviceRank {
   }
 
   Device& on_device;
-  std::shared_ptr<Store> store;  // for further groups
+  std::shared_ptr<Store> store;  // the store for further groups
   Heap heap;
   Group group;
   SymmetricBuffer buffer;

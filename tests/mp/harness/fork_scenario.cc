@@ -31,7 +31,7 @@ std::vector<NamedCall> heap_calls(SymmetricRank& own, SymmetricPool& pool, Store
           {"Pool::trim", [&] { pool.trim(); }},
           {"Pool::stats", [&] { (void)pool.stats(); }},
           {"Group::join", [&] {
-             // Non-owning: `store` outlives the call.
+             // This pointer does not own the store, which outlives the call.
              const std::shared_ptr<Store> shared(&store, [](Store*) {});
              (void)Group::join(own.heap, shared, {.job = "refused"});
            }}};
@@ -119,7 +119,7 @@ int run_child(SymmetricRank& own, SymmetricPool pool, SymmetricBuffer pool_buffe
   wrong +=
       error_message([] { (void)join_alone(); }) == "nothing" ? "" : "it cannot join a new group; ";
   if (wrong.empty()) return 0;
-  // The child has no other way to report.
+  // The child can report errors only through standard error.
   (void)!::write(STDERR_FILENO, wrong.data(), wrong.size());
   return 1;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that share one GPU: on the stand-in driver, or with ASHLAR_TEST_DEVICE=cuda on a real one.
-// A driver does not survive fork, so each rank opens its own.
+// Ranks that share one GPU of the stand-in driver or, with ASHLAR_TEST_DEVICE=cuda, a real GPU. A
+// driver does not survive fork, so each rank opens its own.
 #pragma once
 
 #include <functional>
@@ -25,8 +25,8 @@ GroupOptions gpu_group_options(const RankSpec& rank, bool may_share = true);
 // until the process exits. Later leak checks then do not count these descriptors.
 void warm_up(Device& device);
 
-// Runs `body` on the device. Counts only descriptors opened by `body`, since a loaded driver keeps
-// some open until the process exits.
+// Runs `body` on the device. Counts only descriptors opened by `body`, because a loaded driver
+// keeps other descriptors open until the process exits.
 RankMain on_gpu(const std::function<std::string(const RankSpec& rank, Device& device)>& body);
 std::vector<std::string> gpu_results(RankProcesses& ranks);
 

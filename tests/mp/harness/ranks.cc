@@ -31,7 +31,7 @@ RankProcesses::RankProcesses(int world_size, const RankMain& body) {
       std::string message;
       {
         const size_t fds_before = open_fd_count();
-        try {  // an exception that left the child's function would continue the test in the child
+        try {  // an uncaught exception would continue the test in the child
           message = body({rank, world_size, *try_open_file_store(folder_.path())});
         } catch (const std::exception& thrown) {
           message = thrown.what();

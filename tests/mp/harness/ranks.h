@@ -48,8 +48,8 @@ struct RankSpec {
   std::shared_ptr<Store> store{};
 };
 
-// The function that each rank runs: RankBody uses the internal classes, RankMain the public API.
-// Returns the rank's result, which the test checks; usually an error description, or an empty
+// The function that each rank runs: RankBody uses the internal classes, RankMain the public API. It
+// returns the rank's result, which the test checks: usually an error description, or an empty
 // string on success.
 using RankBody = std::function<std::string(RankContext& context)>;
 using RankMain = std::function<std::string(const RankSpec& rank)>;
@@ -60,15 +60,17 @@ class RankProcesses {
   RankProcesses(int world_size, const RankBody& body);
   RankProcesses(int world_size, const RankMain& body);
 
-  // Waits for all ranks and returns their results, indexed by rank; "killed" if a signal ended the
-  // rank. `killed_last` is a stopped rank that is killed after the others have exited; -1: none.
+  // Waits for all ranks and returns their results, indexed by rank. The result is "killed" if a
+  // signal ended the rank. `killed_last` is a stopped rank that is killed after the other ranks
+  // have exited; -1: none.
   std::vector<std::string> results(int killed_last = -1);
-  // Like `results`, but resumes the stopped rank after the others have exited and waits for it.
+  // Like `results`, but resumes the stopped rank after the other ranks have exited, and waits for
+  // it.
   std::vector<std::string> results_resuming(int stopped);
   // Returns the keys that the ranks left in the store.
   std::vector<std::string> store_keys() const;
   // Returns the keys that will still exist after three leases. When the ranks of a failed group
-  // leave, they limit the lifetime of its keys to three leases, so none should be left.
+  // leave, they limit the lifetime of its keys to three leases, so no key should be left.
   std::vector<std::string> store_keys_after_three_leases() const;
 
  private:
@@ -80,8 +82,8 @@ class RankProcesses {
   std::vector<std::unique_ptr<ChildProcess>> children_;
 };
 
-// Return the numbers of open descriptors and of mappings of symmetric memory in this process, for
-// leak checks.
+// These functions return the numbers of open descriptors and of mappings of symmetric memory in
+// this process, for leak checks.
 size_t open_fd_count();
 size_t symmetric_mapping_count();
 

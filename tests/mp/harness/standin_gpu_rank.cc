@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stand-in driver has one device per rank; each rank uses its own.
+// The stand-in driver has one device per rank; each rank uses its own device.
 #include "mp/harness/standin_gpu_rank.h"
 
 #include "base/text.h"

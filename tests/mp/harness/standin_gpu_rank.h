@@ -23,9 +23,9 @@ struct StandinGpuRank {
   const RankSpec& rank;
   Device& device;
   const standin::ControlTable& driver;  // controls the stand-in
-  size_t open_fds = 0;                  // before `body` ran
+  size_t open_fds = 0;                  // number of open descriptors before `body` ran
 
-  // Describes driver objects and descriptors that `body` leaked. Empty if none.
+  // Describes the driver objects and descriptors that `body` leaked; empty if it leaked none.
   std::string leftovers() const;
 };
 

@@ -25,7 +25,7 @@ bool is_guard(std::span<const std::byte> bytes) {
 // guards.
 struct CollectiveCheck {
   SymmetricRank& own;
-  const Handle& handle;  // of the part that starts at `begin`
+  const Handle& handle;  // handle of the part that starts at `begin`
   size_t begin = 0;
 
   int rank() const { return handle.rank(); }
@@ -94,8 +94,8 @@ std::string check_reductions(const CollectiveCheck& check) {
   return wrong;
 }
 
-// Stores to the last two words of the next rank's pad. Checks those of this rank's pad, and that
-// the word before them is unchanged.
+// Stores to the last two words of the next rank's pad. Checks the last two words of this rank's
+// pad, and that the word before them is unchanged.
 std::string check_pad_words(const Handle& handle) {
   const int count = handle.world_size();
   const int before = (handle.rank() + count - 1) % count;

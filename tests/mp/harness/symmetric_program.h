@@ -25,7 +25,7 @@ std::string check_reduction_bits(SymmetricRank& own);
 std::string check_signals(SymmetricRank& own);
 // Checks atomic operations by all ranks on the same words.
 std::string check_atomics(SymmetricRank& own);
-// Runs all of the above.
+// Runs all checks above.
 std::string run_program(SymmetricRank& own);
 
 }  // namespace ashlar::symm

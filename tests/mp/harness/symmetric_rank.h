@@ -50,16 +50,16 @@ using SymmetricBody = std::function<std::string(SymmetricRank& own)>;
 // an error.
 RankMain with_memory(size_t bytes, const SymmetricBody& body);
 
-// The parameter is the number of ranks. Tests that need a certain number use TEST instead.
+// The parameter is the number of ranks. Tests that need a certain number of ranks use TEST instead.
 class SymmetricMemory : public ::testing::TestWithParam<int> {};
 
-// Returns the message of the Error that `operation` throws, or "nothing" if it throws none.
+// Returns the message of the Error that `operation` throws, or "nothing" if it throws no Error.
 std::string error_message(const std::function<void()>& operation);
 // Repeats `operation` while it times out with a message that does not contain `expected`, for at
 // most kTestTimeout. Returns the last message. Used for timeouts that name the missing ranks: on a
 // loaded machine, the first messages may also name ranks that are not delayed on purpose.
 std::string error_message_naming(std::string_view expected, const std::function<void()>& operation);
-// Whether `operation` throws InvalidArgument.
+// Returns whether `operation` throws InvalidArgument.
 bool throws_invalid_argument(const std::function<void()>& operation);
 
 }  // namespace ashlar::symm

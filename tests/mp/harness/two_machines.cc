@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implemented with the ip command, setns and unshare.
+// Implements the machines with the ip command, setns and unshare.
 #include "mp/harness/two_machines.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Simulates two machines by network namespaces with a virtual cable between them, and separate host
-// names and /dev/shm. Needs root; without it, tests are skipped.
+// names and /dev/shm. The simulation needs root; without root, tests are skipped.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class TwoMachines {
   bool is_available() const { return is_available_; }
   static std::string cable(int side) { return side == 0 ? "cable0" : "cable1"; }
   static std::string address(int side) { return "10.91.7." + std::to_string(side + 1); }
-  // The path of the side's network namespace.
+  // Returns the path of the side's network namespace.
   std::string network(int side) const { return "/run/netns/" + name(side); }
   // Takes the cable down. Returns false on error.
   bool cut() const;

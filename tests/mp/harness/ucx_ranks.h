@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Test ranks that access memory of other ranks only over UCX. Each exposes one memory region to all
-// others.
+// Test ranks that access memory of other ranks only over UCX. Each rank exposes one memory region
+// to all other ranks.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class UcxRank {
   // error.
   UcxRank(RankContext& context, const std::string& transports, const std::string& devices = {});
 
-  // Waits for all ranks, through the store.
+  // Waits through the store for all ranks.
   void barrier();
   // Collective. Closes the connections so that no rank counts as lost.
   void leave();
