@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine contract on the async engine.
+// Instantiates the engine contract for the async engine.
 #include "engine/async/async_engine.h"
 #include "engine_contract.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Capture: nodes, fork and join, and launches of graphs. capture_rules_contract.cc covers forbidden
-// calls.
+// Tests captures: nodes, fork and join, and launches of graphs. capture_rules_contract.cc tests
+// forbidden calls.
 #include <algorithm>
 #include <atomic>
 #include <set>

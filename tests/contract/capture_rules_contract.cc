@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which calls invalidate a capture, depending on its mode and on the calling thread; which are
-// rejected without effect; and which are allowed.
+// Tests which calls invalidate a capture, depending on its mode and on the calling thread, which
+// calls are rejected without effect, and which calls are allowed.
 #include <thread>
 
 #include "device_contract.h"

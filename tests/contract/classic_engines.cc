@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine contract on the classic engine with the options that change its behaviour.
+// Instantiates the engine contract for the classic engine, with the options that change its
+// behaviour.
 #include <utility>
 
 #include "engine/classic/classic_engine.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several threads that use their own and shared streams, memory and events. Also run under
-// ThreadSanitizer.
+// Tests several threads that use their own and shared streams, memory and events. These tests also
+// run under ThreadSanitizer.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -35,7 +35,7 @@ TEST_P(ConcurrencyContract, ThreadsUseTheirOwnMemoryAndStreams) {
 
 TEST_P(ConcurrencyContract, SharedStreamRunsOneHostFunctionAtATime) {
   const StreamId stream = create_stream();
-  // Not atomic on purpose: only the order of the stream protects it.
+  // Not atomic on purpose: only the order of the stream protects the counter.
   size_t count = 0;
   on_threads([&](size_t) {
     for (size_t round = 0; round < kRoundCount * 5; ++round) {

@@ -37,8 +37,9 @@ class MachineUnderTest {
 };
 
 struct BackendUnderTest {
-  std::string name;  // letters and digits; part of the test names
-  // kUnsupported: the back end is not available on this machine; the tests skip.
+  std::string name;  // part of the test names; letters and digits only
+  // Opens the devices. If the result is kUnsupported, the back end is not available on this
+  // machine, and the tests are skipped.
   std::function<Result<std::unique_ptr<MachineUnderTest>>()> open;
   size_t accounting_slack_bytes = 0;
 };
@@ -50,7 +51,7 @@ inline constexpr char kNeedsTwoDevices[] = "needs two devices; this machine has 
 
 using Bytes = std::vector<uint8_t>;
 
-// A byte pattern that differs between positions and between seeds.
+// Returns a byte pattern that differs between positions and between seeds.
 Bytes pattern(size_t bytes, uint8_t seed);
 
 testing::AssertionResult ok(const Status& status);
@@ -75,8 +76,9 @@ struct MappedRange {
   ExtentId extent;
 };
 
-// Releases everything a test obtained through the fixture at the end of the test, newest first, and
-// expects each release to succeed. This shows that rejected calls did not damage the objects.
+// At the end of a test, releases everything that the test obtained through the fixture, newest
+// first, and expects each release to succeed. This shows that rejected calls did not damage the
+// objects.
 class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
  protected:
   void SetUp() override;
@@ -89,10 +91,11 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
   // REQUIRES: has_other().
   Device& other() { return device_at(1); }
   const DeviceProperties& properties() { return device().properties(); }
-  // A size valid for every function: the granularity, or 2 MiB without virtual memory.
+  // Returns a size that is valid for every function: the granularity, or 2 MiB without virtual
+  // memory.
   size_t granule_bytes();
 
-  // An id that no device has returned.
+  // Returns an id that no device has returned.
   template <typename SomeId>
   static SomeId unknown_id() {
     return SomeId(UINT64_MAX - 4096);
@@ -119,8 +122,8 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
   EventId create_event(const EventOptions& options = {}) { return create_event(device(), options); }
   EventId create_event(Device& on, const EventOptions& options = {});
 
-  // Register objects that the test obtained directly from the device, so that the fixture releases
-  // them.
+  // These functions register objects that the test obtained directly from the device, so that the
+  // fixture releases them.
   void track_allocation(DeviceAddress address);
   void track_extent(ExtentId extent) { track_extent(extent, device()); }
   void track_extent(ExtentId extent, Device& on);
@@ -128,7 +131,7 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
   void track_mapping(AddressRange range, Device& on);
   void track_addresses(AddressRange range, Device& on);
 
-  // Release objects before the test ends.
+  // These functions release objects before the test ends.
   void free_now(DeviceAddress address);
   void free_addresses_now(AddressRange range);
   void release_now(ExtentId extent);
@@ -138,12 +141,12 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
 
   // --- memory contents
 
-  // Copy in a separate stream and wait for the copy.
+  // These functions copy data in a separate stream and wait for the copy.
   void write(DeviceAddress to, const Bytes& bytes) { write(to, bytes, device()); }
   void write(DeviceAddress to, const Bytes& bytes, Device& on);
   Bytes read_back(DeviceAddress from, size_t bytes) { return read_back(from, bytes, device()); }
   Bytes read_back(DeviceAddress from, size_t bytes, Device& on);
-  // Whether data written to the memory can be read back, through `on`.
+  // Returns whether data written to the memory can be read back, both through the device `on`.
   testing::AssertionResult is_usable(DeviceAddress at) { return is_usable(at, device()); }
   testing::AssertionResult is_usable(DeviceAddress at, Device& on);
 
@@ -153,8 +156,8 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
   // test, the fixture opens the gate if it is still closed.
   StreamGate& block_stream(StreamId stream) { return block_stream(stream, device()); }
   StreamGate& block_stream(StreamId stream, Device& on);
-  // Like block_stream, but does not wait until the stream reaches the gate. Use it for a second
-  // gate in a stream, which the stream reaches only when the first one opens.
+  // Like block_stream, but does not wait until the stream reaches the gate. Used for a second gate
+  // in a stream, which the stream reaches only when the first gate opens.
   StreamGate& block_stream_later(StreamId stream);
   // Expects that the call blocks until the gate is opened, and then succeeds.
   void expect_waits_for(StreamGate& gate, const std::function<Status()>& call);
@@ -200,7 +203,7 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
 
   size_t free_bytes() { return free_bytes(device()); }
   size_t free_bytes(Device& on);
-  // Whether `found` equals `expected`, up to accounting_slack_bytes.
+  // Returns whether `found` equals `expected`, up to accounting_slack_bytes.
   testing::AssertionResult equal_within_slack(size_t found, size_t expected) const;
 
   enum class Kind {
@@ -234,7 +237,7 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
   std::unique_ptr<MachineUnderTest> machine_;
   std::vector<size_t> free_bytes_at_start_;
   std::vector<Tracked> tracked_;
-  // Indexed by device. kDefaultStream: not created yet.
+  // Streams for copies, indexed by device. kDefaultStream: not created yet.
   std::vector<StreamId> transfer_streams_;
   std::vector<std::unique_ptr<StreamGate>> gates_;
 };
@@ -274,7 +277,7 @@ class CaptureContract : public DeviceContract {
 // Tests which calls a capture forbids in each mode, on the capturing thread and on other threads.
 class CaptureRulesContract : public CaptureContract {
  protected:
-  // Runs a function on this thread or on another one, and waits until it returns.
+  // Runs a function on this thread or on another thread, and waits until it returns.
   using RunOn = std::function<void(const std::function<void()>&)>;
   struct NamedCall {
     std::string name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Captures: a pool keeps the memory of a graph, and engine calls do not invalidate a capture.
+// Tests captures: a pool keeps the memory of a graph, and engine calls do not invalidate a capture.
 #include "engine_contract.h"
 
 namespace ashlar::contract {

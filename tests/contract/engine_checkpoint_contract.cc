@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints: restoring a pool to an earlier state at the same addresses, and what prevents it.
+// Tests checkpoints: restoring a pool to an earlier state at the same addresses, and conditions
+// that prevent it.
 #include <algorithm>
 #include <map>
 
@@ -92,7 +93,7 @@ TEST_P(EngineCheckpointContract, RestorePreservesTheContentsOfLiveBlocks) {
 }
 
 // Takes the checkpoint while blocks alternate with gaps. Before each restore, frees the blocks and
-// allocates others that cover blocks and gaps, some of them on another stream.
+// allocates other blocks, some of them on another stream, that cover the old blocks and gaps.
 TEST_P(EngineCheckpointContract, RestoreUndoesSplitsAndMerges) {
   const StreamId side = create_stream();
   std::vector<Block*> left;
@@ -112,7 +113,7 @@ TEST_P(EngineCheckpointContract, RestoreUndoesSplitsAndMerges) {
     const RestoreResult change = restore(checkpoint);
     EXPECT_EQ(change.freed.size(), 6U);
     ASSERT_EQ(properties_of(change.allocated), before) << "round " << round;
-    // The restored blocks and four new ones must not overlap.
+    // The restored blocks and four new blocks must not overlap.
     std::vector<Block*> live = change.allocated;
     for (int i = 0; i < 4; ++i) live.push_back(allocate(6 * kMiB));
     for (size_t i = 0; i < live.size(); ++i) fill(live[i], value_of(i));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many threads on one engine: private and shared streams, frees by other threads, pools, trims and
-// queries. Contents show whether two blocks ever overlapped; also run under ThreadSanitizer.
+// Tests many threads on one engine: private and shared streams, frees by other threads, pools,
+// trims and queries. The contents of blocks show whether two blocks ever overlapped. These tests
+// also run under ThreadSanitizer.
 #include <atomic>
 #include <deque>
 
@@ -118,7 +119,7 @@ TEST_P(EngineConcurrencyContract, PoolsAreCreatedWhileThreadsAllocate) {
 
 TEST_P(EngineConcurrencyContract, TrackersSeeSerializedEventsInAddressOrder) {
   using enum TraceAction;
-  std::map<DeviceAddress, bool> is_live;  // no lock on purpose: trackers are called one at a time
+  std::map<DeviceAddress, bool> is_live;  // no lock, because trackers are called one at a time
   engine().add_tracker([&](const TraceEntry& entry) {
     if (entry.action == kAlloc) {
       EXPECT_FALSE(is_live[entry.address]);

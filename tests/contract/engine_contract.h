@@ -32,14 +32,15 @@
 namespace ashlar::contract {
 
 struct EngineUnderTest {
-  std::string name;  // letters and digits; part of the test names
+  std::string name;  // part of the test names; letters and digits only
   // Creates the engine with the given options, adjusted to the variant that this struct describes.
   std::function<std::unique_ptr<Engine>(Device&, AllocatorOptions)> make;
-  bool has_virtual_memory = true;  // of the device that it runs on
+  bool has_virtual_memory = true;  // whether the engine's device has virtual memory
   std::function<std::unique_ptr<EngineMachine>(size_t capacity_bytes)> machine = simulated_machine;
-  bool caches = true;               // keeps freed memory for reuse
-  bool reports_free_errors = true;  // calls the device's free itself and reports its errors
-  // Reports all reserved memory to trackers. False for engines on a driver's pool.
+  bool caches = true;               // whether the engine keeps freed memory for reuse
+  bool reports_free_errors = true;  // whether it frees memory itself and reports device errors
+  // Whether the engine reports all reserved memory to trackers. False for engines on a driver's
+  // pool.
   bool reports_all_reserved = true;
 };
 
@@ -49,12 +50,12 @@ void PrintTo(const EngineUnderTest& engine, std::ostream* out);
 EngineUnderTest on_plain_device(EngineUnderTest engine);
 std::string engine_name(const testing::TestParamInfo<EngineUnderTest>& engine);
 
-// Destroys the engine with all remaining blocks at the end of every test. Expects that all memory
-// of the engine's device is then free, unless the device stays lost.
+// At the end of every test, destroys the engine with all remaining blocks, and expects that all
+// memory of the engine's device is then free, unless the device stays lost.
 class EngineContract : public testing::TestWithParam<EngineUnderTest> {
  protected:
   static constexpr size_t kCapacityBytes = 256 * kMiB;
-  // Guaranteed by all drivers, and required by vectorized kernels.
+  // The alignment that all drivers guarantee and vectorized kernels require.
   static constexpr size_t kAlignmentBytes = 256;
   static constexpr DeviceIndex kDevice{0};
   static constexpr DeviceIndex kOther{1};
@@ -71,7 +72,8 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
 
   // --- memory
 
-  // Also checks that the block is large enough, aligned, and disjoint from all blocks in use.
+  // Allocates a block, and checks that it is large enough, aligned, and disjoint from all blocks in
+  // use.
   Block* allocate(size_t bytes, StreamId stream = kDefaultStream);
   // Makes an allocation that must fail. Returns its error.
   Status allocation_error(size_t bytes, StreamId stream = kDefaultStream);
@@ -90,18 +92,18 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
   // --- work
 
   StreamId create_stream();
-  // Fills all requested bytes.
+  // Fills all requested bytes of the block.
   void fill(const Block* block, uint8_t value) { fill(block, value, block->stream); }
   void fill(const Block* block, uint8_t value, StreamId stream) {
     require_ok(device().fill(block->address, value, block->requested_bytes, stream));
   }
-  // Whether all requested bytes equal `value`, read in `stream` or in the block's own stream.
-  // REQUIRES: that stream is not paused.
+  // Returns whether all requested bytes equal `value`. Reads them in `stream` or, if not given, in
+  // the block's own stream. REQUIRES: that stream is not paused.
   testing::AssertionResult contains(const Block* block, uint8_t value) {
     return contains(block, value, block->stream);
   }
   testing::AssertionResult contains(const Block* block, uint8_t value, StreamId stream);
-  // Pauses or resumes the stream. resume_stream also waits for the stream's work.
+  // These functions pause or resume the stream. resume_stream also waits for the stream's work.
   void pause_stream(StreamId stream) { pause_stream(stream, kDevice); }
   void pause_stream(StreamId stream, DeviceIndex on);
   void resume_stream(StreamId stream) { resume_stream(stream, kDevice); }
@@ -119,12 +121,12 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
   bool pool_exists(PoolId pool) { return engine().pool_use_count(pool).ok(); }
   // Restores the checkpoint and updates the fixture's list of live blocks.
   RestoreResult restore(const PoolCheckpoint& checkpoint);
-  // The pool that the engine reported for the block.
+  // Returns the pool that the engine reported for the block.
   PoolId pool_of(const Block* block) const { return pools_.at(block->address); }
 
   AllocatorStats stats() { return engine().stats(); }
   int64_t active_count() { return stats().active.all.current; }
-  // Frees everything, trims, and expects that no memory is left. Ignores errors from earlier frees.
+  // Frees all blocks, trims, and expects that no memory is left. Ignores errors from earlier frees.
   void expect_trims_to_zero();
 
   bool stays_lost() const { return machine_->stays_lost(); }
@@ -158,13 +160,14 @@ class EngineTrimContract : public EngineContract {
 };
 class EngineStreamsContract : public EngineContract {};
 class EnginePoolsContract : public EngineContract {};
-// For engines with checkpoints.
+// Instantiated only for engines with checkpoints.
 class EngineCheckpointContract : public EngineContract {
  protected:
   static constexpr PoolId kPool{1, 0};
   void SetUp() override;  // routes all allocations to the pool
   PoolCheckpoint take_checkpoint() { return require_ok(engine().checkpoint(kPool)); }
-  // Expect that the call fails with a message that contains `why`, and frees or allocates nothing.
+  // These functions expect that the call fails with a message that contains `why`, and frees or
+  // allocates nothing.
   void expect_no_checkpoint(const std::string& why);
   void expect_no_restore(const PoolCheckpoint& checkpoint, const std::string& why);
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Failing and lost devices: each failure is reported with its StatusKind, and no memory leaks.
+// Tests failing and lost devices: each failure is reported with its StatusKind, and no memory
+// leaks.
 #include "engine_contract.h"
 
 namespace ashlar::contract {
@@ -177,7 +178,7 @@ TEST_P(EngineFailuresContract, DestroysAnEngineOnALostDevice) {
   require_ok(lost_engine->record_stream(block, {&other(), used}));
   require_ok(lost_engine->free(block));
   machine_->lose(kOther, Status::device_lost("work", 700, "an illegal access"));
-  lost_engine.reset();  // cannot release its memory
+  lost_engine.reset();  // the engine cannot release its memory
   allocate(512);        // the other engine still works
 }
 

@@ -58,7 +58,7 @@ TEST_P(EngineHooksContract, TrackersSeeEveryBlockEventInOrder) {
   }
 }
 
-// The order per address: alloc, free requested, free completed, alloc.
+// The order of the entries for each address is: alloc, free requested, free completed, alloc.
 TEST_P(EngineHooksContract, AddressIsNotReusedBeforeItsFreeCompletes) {
   std::map<DeviceAddress, TraceAction> last;
   int alloc_count = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Out of memory and memory limits: the error, its lack of side effects, and recovery after a free.
+// Tests out of memory and memory limits: the error, its lack of side effects, and recovery after a
+// free.
 #include <cmath>
 
 #include "engine_contract.h"

@@ -56,7 +56,7 @@ class StandInMachine final : public EngineMachine {
       : control_(standin::control_of(library)) {
     control_.restart(two_devices(capacity_bytes), features);
     devices_ = require_ok(open({.library = library}));
-    // Initializes the devices before tests inject faults.
+    // The first call initializes each device, before tests inject faults.
     for (const DeviceIndex index : {DeviceIndex(0), DeviceIndex(1)}) {
       require_ok(device(index).memory_stats());
     }

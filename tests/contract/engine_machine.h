@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The machine of the engine contract: two devices for exclusive use (or one, if there is only one),
-// with streams that can be paused and calls that can be made to fail.
+// The machine of the engine contract: one or two devices for exclusive use, with streams that can
+// be paused and calls that can be made to fail.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace ashlar::contract {
 
-// A function with the same name as a function of sim::Machine does the same.
+// Functions with the same names as functions of sim::Machine have the same meaning.
 class EngineMachine {
  public:
   virtual ~EngineMachine() = default;
@@ -27,7 +27,7 @@ class EngineMachine {
   virtual bool stays_lost() const { return false; }
   virtual bool has_two_devices() const { return true; }
   virtual bool is_lost(DeviceIndex device) = 0;
-  // Returns the device calls so far; empty if they are not counted.
+  // Returns the device calls so far; nullopt if they are not counted.
   virtual std::optional<sim::CallCosts> costs(DeviceIndex) { return std::nullopt; }
 };
 
@@ -35,7 +35,8 @@ std::unique_ptr<EngineMachine> simulated_machine(size_t capacity_bytes);
 // Opens a vendor's back end on its stand-in driver. Each call restarts the driver.
 std::unique_ptr<EngineMachine> cuda_stand_in_machine(size_t capacity_bytes);
 std::unique_ptr<EngineMachine> hip_stand_in_machine(size_t capacity_bytes);
-// Opens a CUDA driver that accepts two mappings of one extent but loses stores through the second.
+// Opens a CUDA driver that accepts two mappings of one extent but loses stores through the second
+// mapping.
 std::unique_ptr<EngineMachine> lossy_alias_stand_in_machine(size_t capacity_bytes);
 // Opens the first device of the real CUDA driver, wrapped in a `GuardedDevice`.
 std::unique_ptr<EngineMachine> real_cuda_machine(size_t capacity_bytes);

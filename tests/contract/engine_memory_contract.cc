@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks: size, alignment, contents, and the statistics about them.
+// Tests blocks: their size, alignment and contents, and the statistics about them.
 #include <algorithm>
 
 #include "base/random.h"
@@ -130,7 +130,8 @@ TEST_P(EngineMemoryContract, TrimReleasesEverythingWhenNothingIsInUse) {
 TEST_P(EngineMemoryContract, TrimKeepsBlocksInUse) {
   Block* small = allocate(512);
   Block* large = allocate(20 * kMiB);
-  // A multiple of 32 MiB, because a driver's pool releases only whole chunks of this size.
+  // The size is a multiple of 32 MiB, because a driver's pool releases only whole chunks of this
+  // size.
   free(allocate(64 * kMiB, create_stream()));
   fill(small, 3);
   fill(large, 4);
@@ -155,7 +156,7 @@ TEST_P(EngineMemoryContract, DestructorReleasesBlocksInUse) {
 
 // --- statistics
 
-// One statistic, counted by the test.
+// One statistic, as counted by the test.
 struct CountedStat {
   int64_t current = 0;
   int64_t peak = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pools: routing, isolation, retention, segment sources and fallback.
+// Tests pools: routing, isolation, retention, segment sources and fallback.
 #include <atomic>
 #include <chrono>
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks and streams: reuse on the same stream, and waiting for other streams.
+// Tests blocks and streams: reuse on the same stream, and waiting for other streams.
 #include <atomic>
 #include <thread>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// trim_to: releasing memory down to a target, without waiting unless requested.
+// Tests trim_to, which releases memory down to a target, without waiting unless requested.
 #include "engine_contract.h"
 
 namespace ashlar::contract {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events: recording, completion and waiting.
+// Tests events: recording, completion and waiting.
 #include <algorithm>
 #include <cmath>
 #include <set>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The device contract on the vendors' back ends: on stand-in drivers, or with
+// Instantiates the device contract for the vendors' back ends: on stand-in drivers, or with
 // ASHLAR_TEST_DEVICE=cuda on the real CUDA driver.
 #include <cstdlib>
 #include <string_view>
@@ -65,7 +65,7 @@ OpenResult open_real_cuda() {
   return machine_with(devices);
 }
 
-// Memory that the driver and its kernel libraries use for themselves.
+// Upper limit of the memory that the driver and its kernel libraries use for themselves.
 constexpr size_t kRealSlackBytes = size_t{16} << 20;
 
 std::vector<BackendUnderTest> backends() {

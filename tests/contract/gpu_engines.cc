@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine contract on vendors' back ends: on stand-in drivers, or with ASHLAR_TEST_DEVICE=cuda
-// on the real CUDA device. Covers all device calls that engines make.
+// Instantiates the engine contract for vendors' back ends: on stand-in drivers, or with
+// ASHLAR_TEST_DEVICE=cuda on the real CUDA device. Covers all device calls that engines make.
 #include <cstdlib>
 #include <string_view>
 #include <utility>

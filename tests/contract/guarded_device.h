@@ -38,8 +38,8 @@ class GuardedDevice final : public ForwardingDevice {
 
   // --- memory: counted and limited
 
-  // Memory that the driver's pool caches counts as used here. Allocations do not count it against
-  // the capacity, because the pool can reuse it.
+  // Counts memory that the driver's pool caches as used. Allocations do not count that memory
+  // against the capacity, because the pool can reuse it.
   Result<DeviceMemoryStats> memory_stats() override {
     return intercept(DeviceCall::kMemoryStats, [&]() -> Result<DeviceMemoryStats> {
       Result<DriverPoolStats> pool = DriverPoolStats{};
@@ -209,7 +209,7 @@ class GuardedDevice final : public ForwardingDevice {
   template <typename Id, typename Call>
   Status release_and_uncount(const Id& id, std::map<Id, size_t>& sizes, const Call& call_device)
       ASHLAR_EXCLUDES(mutex_) {
-    // Removes the entry first, because another thread may get the address once it is freed.
+    // The entry is removed first, because another thread may get the address once it is freed.
     size_t bytes = 0;
     {
       MutexLock lock(mutex_);

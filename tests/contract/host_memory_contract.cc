@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned host memory: allocate_host, free_host, register_host, unregister_host.
+// Tests pinned host memory: allocate_host, free_host, register_host, unregister_host.
 #include <algorithm>
 #include <cstring>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Properties, memory statistics and the last error.
+// Tests properties, memory statistics and the last error.
 #include <bit>
 #include <set>
 #include <thread>
@@ -84,7 +84,7 @@ TEST_P(IdentityContract, ProcessesAreListedOnceWithTheirMemory) {
   for (const ProcessMemoryUsage& process : *listed) {
     EXPECT_GT(process.pid, 0);
     EXPECT_TRUE(seen.insert(process.pid).second) << process.pid << " is listed twice";
-    // Does not require an entry with this PID: in a container, the driver may report another one.
+    // An entry with this PID is not required: in a container, the driver may report another PID.
     if (process.pid == getpid()) {
       EXPECT_GE(process.used_bytes, bytes);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Contract of map, set_access and unmap: access, arguments and failures.
+// Tests map, set_access and unmap: access, arguments and failures.
 #include <vector>
 
 #include "device_contract.h"

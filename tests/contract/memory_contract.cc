@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plain memory: allocate, free, describe.
+// Tests plain memory: allocate, free, describe.
 #include <vector>
 
 #include "device_contract.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine contract on the paged engine: its policies, and a device without virtual memory.
+// Instantiates the engine contract for the paged engine: with each policy, and on a device without
+// virtual memory.
 #include <utility>
 
 #include "engine/paged/paged_engine.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Peer access to plain memory, and copies between devices. Access to mapped memory is in
-// mapping_contract.cc.
+// Tests peer access to plain memory, and copies between devices. mapping_contract.cc tests access
+// to mapped memory.
 #include "device_contract.h"
 
 namespace ashlar::contract {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device without virtual memory that otherwise behaves like the wrapped one. For tests of engines
-// on such devices.
+// A device without virtual memory that otherwise behaves like the wrapped device, for tests of
+// engines on such devices.
 #pragma once
 
 #include "device/forwarding_device.h"
@@ -10,7 +10,7 @@ namespace ashlar::contract {
 
 class PlainDevice final : public ForwardingDevice {
  public:
-  // `device` outlives this object.
+  // REQUIRES: `device` outlives this object.
   explicit PlainDevice(Device& device)
       : ForwardingDevice(device), properties_(device.properties()) {
     properties_.has_virtual_memory = false;

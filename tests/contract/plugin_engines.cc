@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine contract on a plug-in allocator: as a complete engine, and as the segment source of
-// the classic engine. The plug-in allocates from the simulated device, as a user's plug-in
-// allocates from a driver.
+// Instantiates the engine contract for a plug-in allocator: as a complete engine, and as the
+// segment source of the classic engine. The plug-in allocates from the simulated device, as a
+// user's plug-in allocates from a driver.
 #include <mutex>
 #include <utility>
 
@@ -13,7 +13,7 @@ namespace ashlar::contract {
 namespace {
 
 // A user's minimal allocator for one device, with the state that the plug-in's C functions need.
-// Frees memory once its stream is idle, like a stream-ordered free.
+// Like a stream-ordered free, it frees memory once the stream is idle.
 struct UserAllocator {
   struct Freed {
     DeviceAddress address{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver's stream-ordered pool: allocation, reuse, statistics and trimming.
+// Tests the driver's stream-ordered pool: allocation, reuse, statistics and trimming.
 #include <algorithm>
 #include <vector>
 
@@ -9,7 +9,7 @@
 namespace ashlar::contract {
 namespace {
 
-// Larger than the chunks of some tens of MiB in which drivers grow their pools.
+// A size larger than the chunks of some tens of MiB in which drivers grow their pools.
 constexpr size_t kLargeBytes = size_t{64} << 20;
 
 }  // namespace

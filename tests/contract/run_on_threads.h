@@ -13,7 +13,7 @@
 
 namespace ashlar::contract {
 
-// Runs `function` on each thread and waits for all. All calls start at the same time. An
+// Runs `function` on each thread and waits for all threads. All calls start at the same time. An
 // exception fails the test.
 inline void run_on_threads(size_t thread_count,
                            const std::function<void(size_t thread)>& function) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Export and import within one process: file descriptors, fabric handles, shared allocations.
+// Tests export and import within one process: file descriptors, fabric handles, shared allocations.
 // tests/mp/ covers several processes.
 #include <fcntl.h>
 #include <unistd.h>

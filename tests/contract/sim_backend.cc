@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The device contract on two simulated devices, small enough to be filled. Streams run on threads.
+// Instantiates the device contract for two simulated devices, which are small enough to be filled.
+// Streams run on threads.
 #include <utility>
 
 #include "ashlar/sim.h"
@@ -35,7 +36,7 @@ BackendUnderTest simulated(std::string name, size_t granularity_bytes) {
           /*accounting_slack_bytes=*/0};
 }
 
-// Two granularities, so that tests do not assume one.
+// The machines have two granularities, so that tests do not assume a certain granularity.
 auto simulated_machines() {
   return testing::Values(simulated("Sim", size_t{2} << 20), simulated("SimFine", size_t{64} << 10));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looks up the driver functions itself, because Ashlar does not use them.
+// Looks up the driver functions that it needs, because Ashlar does not use them.
 #include "stream_pauser.h"
 
 #include <dlfcn.h>
@@ -32,7 +32,8 @@ StreamPauser::StreamPauser(Device& device) : device_(device) {
   find(library, "cuStreamWaitValue32_v2", wait_);
   const int code = retain(&context_, static_cast<int>(device_.properties().index.value()));
   if (code != 0) require_ok(Status::device_fault("cuDevicePrimaryCtxRetain", code, "no context"));
-  // The context and the words are never released: the device is used until the process exits.
+  // The context and the words are never released, because the device is used until the process
+  // exits.
   words_ = static_cast<uint32_t*>(require_ok(device_.allocate_host(kWordCount * sizeof(uint32_t))));
   std::fill_n(words_, kWordCount, 0U);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pauses streams of a real CUDA device with cuStreamWaitValue32 on a word in pinned memory. Needs
-// no host thread per paused stream. Fails after kWordCount pauses, because words are not reused.
+// Pauses streams of a real CUDA device with cuStreamWaitValue32 on a word in pinned memory, which
+// needs no host thread per paused stream. Fails after kWordCount pauses, because words are not
+// reused.
 #pragma once
 
 #include <atomic>
@@ -30,7 +31,7 @@ class StreamPauser {
   int (*push_)(void*) = nullptr;
   int (*pop_)(void**) = nullptr;
   int (*wait_)(void*, uint64_t, uint32_t, unsigned) = nullptr;
-  uint32_t* words_ = nullptr;  // one per pause; set to 1 to resume the stream
+  uint32_t* words_ = nullptr;  // one word per pause; set to 1 to resume the stream
   size_t next_ = 0;
   std::map<StreamId, size_t> paused_;
 };

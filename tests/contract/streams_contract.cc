@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams: order, independence, synchronization and destruction.
+// Tests streams: order, independence, synchronization and destruction.
 #include <atomic>
 #include <numeric>
 #include <set>
@@ -172,8 +172,8 @@ TEST_P(StreamsContract, SynchronizeDeviceWaitsForDestroyedStreams) {
   expect_waits_for(gate, [&] { return device().synchronize_device(); });
 }
 
-// Expects that functions that take a stream reject `stream`. Omits copy_to_peer, free_async and
-// launch_graph.
+// Expects that all functions that take a stream, except copy_to_peer, free_async and launch_graph,
+// reject `stream`.
 void expect_stream_is_refused(Device& device, StreamId stream, DeviceAddress address, EventId event,
                               uint8_t* host, const std::function<void(const Status&)>& expect) {
   expect(device.is_idle(stream).status());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// reserve, free_addresses, create and release. mapping_contract.cc covers mappings.
+// Tests reserve, free_addresses, create and release. mapping_contract.cc tests mappings.
 #include <algorithm>
 #include <set>
 #include <vector>

@@ -2,7 +2,7 @@
 //
 // Waiting in tests, always with a deadline: `eventually` for conditions that must become true,
 // `consistently` for conditions that must stay true, and `StreamGate`, which blocks a stream on any
-// hardware. On a broken device these fail instead of hanging.
+// hardware. On a broken device, they fail instead of hanging.
 //
 // A driver may run the host functions of all streams on one thread. While a gate is closed, a test
 // must not expect another stream's host function to run or another gate to be reached.
@@ -18,9 +18,11 @@
 
 namespace ashlar::contract {
 
-// Long enough for a slow machine under a sanitizer; a healthy device never needs it.
+// The deadline is long enough for a slow machine under a sanitizer; a working device needs much
+// less time.
 inline constexpr std::chrono::seconds kDeadline{30};
-// How long `consistently` observes. Likely to detect a broken device; a correct device never fails.
+// How long `consistently` observes a condition. This is long enough to detect a broken device with
+// high probability; a correct device never fails.
 inline constexpr std::chrono::milliseconds kObservationTime{20};
 
 // Succeeds as soon as the condition is true; fails at the deadline.
@@ -30,7 +32,7 @@ testing::AssertionResult eventually(const std::function<bool()>& condition);
 testing::AssertionResult consistently(const std::function<bool()>& condition);
 
 // A host function in a stream that blocks the stream, and so all its later work, until the gate is
-// opened. Expires after kDeadline.
+// opened. The gate expires after kDeadline.
 class StreamGate {
  public:
   // Queues the gate. Throws if the device rejects it.
@@ -40,9 +42,9 @@ class StreamGate {
   StreamGate& operator=(const StreamGate&) = delete;
 
   void open();
-  // Whether the gate's function is running.
+  // Returns whether the gate's function is running.
   bool is_reached() const;
-  // Whether the gate has neither been opened nor expired.
+  // Returns whether the gate has neither been opened nor expired.
   bool is_closed() const;
   bool has_expired() const;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies, fills and host functions, and the ranges they reject. Copies to a peer are in
-// peers_contract.cc.
+// Tests copies, fills and host functions, and the ranges that they reject. peers_contract.cc tests
+// copies to a peer.
 #include <algorithm>
 #include <atomic>
 #include <string>
