@@ -40,7 +40,7 @@ class CaptureShadow {
     join_order_.clear();
   }
 
-  // Returns the last nodes of the streams; none if any of the streams does not participate.
+  // Returns the last nodes of the streams, or no nodes if any of the streams does not participate.
   std::set<uint64_t> markers(const std::set<StreamId>& streams) const {
     std::set<uint64_t> found;
     for (StreamId stream : streams) {
@@ -50,7 +50,7 @@ class CaptureShadow {
     }
     return found;
   }
-  // Whether all nodes precede the stream's next work.
+  // Returns whether all nodes precede the stream's next work.
   bool all_precede(StreamId stream, const std::set<uint64_t>& nodes) const {
     const std::set<uint64_t>& preceding = stream_nodes_.at(stream).preceding;
     return std::includes(preceding.begin(), preceding.end(), nodes.begin(), nodes.end());

@@ -155,7 +155,7 @@ void ClassicModel::free(uint64_t address, BlockState state) {
 
 void ClassicModel::complete(uint64_t address) { free_and_merge(find(address)); }
 
-// Frees the block and merges it with free neighbours. Returns the result.
+// Frees the block and merges it with free neighbours. Returns the merged block.
 ClassicModel::BlockRef ClassicModel::free_and_merge(BlockRef at) {
   Segment& segment = segments_[at.segment];
   std::vector<ModelBlock>& blocks = segment.blocks;
@@ -218,8 +218,8 @@ std::optional<ClassicModel::BlockRef> ClassicModel::grow_expandable(const FitReq
 }
 
 // Finds the lowest run of free and unmapped blocks that is large enough and begins with an unmapped
-// block, or with a free block followed by one. Returns its first block. If there is no such run,
-// reserves a new segment.
+// block, or with a free block followed by an unmapped block. Returns its first block. If there is
+// no such run, reserves a new segment.
 ClassicModel::BlockRef ClassicModel::find_unmapped_range(const FitRequest& wanted) {
   std::optional<BlockRef> lowest;
   for (size_t s = 0; s < segments_.size(); ++s) {

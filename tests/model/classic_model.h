@@ -25,7 +25,7 @@ struct ModelBlock {
   size_t bytes = 0;
   BlockState state = BlockState::kFree;
   size_t requested_bytes = 0;
-  uint64_t search_count_when_freed = 0;  // number of searches of its free list when it became free
+  uint64_t search_count_when_freed = 0;  // searches of its free list before the block was freed
 };
 
 // Identifies a list of free blocks.
@@ -61,15 +61,15 @@ class ClassicModel {
   ClassicModel(const AllocatorOptions& options, size_t capacity_bytes)
       : options_(options), capacity_bytes_(capacity_bytes), fraction_(options.memory_fraction) {}
 
-  // Appends to the addresses of future segments, which are used in order.
+  // Adds an address for a future segment. Addresses are used in order.
   void add_segment_address(uint64_t address) { segment_addresses_.push_back(address); }
   size_t unused_address_count() const { return segment_addresses_.size(); }
 
-  // Returns the address of the block; empty if out of memory.
+  // Returns the address of the block; nullopt if out of memory.
   std::optional<uint64_t> allocate(size_t bytes, StreamId stream);
-  // Whether the request may make the engine wait for streams, because garbage collection releases
-  // old segments, or because the request needs new memory for which the device or the limit may be
-  // too small.
+  // Returns whether the request may make the engine wait for streams, because garbage collection
+  // releases old segments, or because the request needs new memory for which the device or the
+  // limit may be too small.
   bool may_wait_for_streams(size_t bytes, StreamId stream) const;
   // Frees a block. `state` is kFree, or kPending until complete().
   void free(uint64_t address, BlockState state);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random runs of the classic engine and the naive model, which must agree in addresses, device
-// calls and statistics. A million operations in a plain build, fewer with invariant checks.
-// model_runs.h describes how to repeat a run.
+// calls and statistics. A plain build runs a million operations, a build with invariant checks
+// fewer. model_runs.h describes how to repeat a run.
 #include <gtest/gtest.h>
 
 #include "classic_run.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs each operation on the engine, then on the model, then compares.
+// Runs each operation on the engine, then on the model, then compares the two.
 #include "operations.h"
 
 #include <algorithm>
@@ -126,7 +126,7 @@ void ClassicRun::free(size_t which) {
 }
 
 // Outside a capture, the engine completes all pending frees before it trims. During a capture, it
-// waits for none.
+// does not wait for pending frees.
 void ClassicRun::trim() {
   finish_all();
   if (!capture_.is_active()) complete();

@@ -48,7 +48,7 @@ class ClassicRun {
   void check_sums();
   const std::string& disagreement() const { return disagreement_; }
   // Returns the id of the operation that allocated the block that `operation` would free or use;
-  // empty if there is no such block.
+  // nullopt if there is no such block.
   std::optional<size_t> target_of(const Operation& operation) const {
     const std::optional<size_t> index = live_index_of(operation);
     return index ? std::optional(live_[*index].allocated_by) : std::nullopt;
@@ -62,7 +62,7 @@ class ClassicRun {
     uint64_t address = 0;
     size_t allocated_by = 0;  // the operation's id
     std::set<StreamId> uses;
-    std::set<StreamId> capture_uses;  // subset of `uses` that was recorded only in captures
+    std::set<StreamId> capture_uses;  // the part of `uses` that was recorded only in captures
   };
   // A block that was freed while a capture used it.
   struct DeferredFree {

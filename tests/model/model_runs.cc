@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs all seeds, or the one in the environment; see model_runs.h.
+// Runs all seeds, or only the seed in the environment; see model_runs.h.
 #include "model_runs.h"
 
 #include <gtest/gtest.h>

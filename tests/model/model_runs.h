@@ -17,7 +17,7 @@
 
 namespace ashlar::model {
 
-// The divisor of the lengths of runs: larger in builds with invariant checks or with gcc's
+// The divisor of the lengths of runs. It is larger in builds with invariant checks or with gcc's
 // ThreadSanitizer, which slow down each operation.
 #if defined(ASHLAR_INVARIANTS) || defined(__SANITIZE_THREAD__)
 constexpr size_t kScale = 20;
@@ -42,8 +42,8 @@ struct Trial {
   std::function<std::optional<Disagreement>(const std::vector<Operation>&, size_t check_every)> run;
 };
 
-// Returns a shorter list that still causes a disagreement. REQUIRES: `operations` causes one if
-// statistics are compared at every step.
+// Returns a shorter list that still causes a disagreement. REQUIRES: `operations` causes a
+// disagreement if statistics are compared at every step.
 std::vector<Operation> shrink(const Trial& trial, std::vector<Operation> operations);
 
 // Runs all seeds of `length`, and prints a shrunk list of operations for the first disagreement.

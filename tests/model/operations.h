@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists of operations for an engine and its model: drawn from a seed, printable, and shrunk to the
-// relevant operations when the two disagree.
+// Lists of operations for an engine and its model. Lists are drawn from a seed, can be printed, and
+// are shrunk to the relevant operations when engine and model disagree.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ enum class OperationKind {
   kDrop,      // releases pool `number` completely
   kCapture,   // begins a capture of stream `which`, if none is in progress, routed to pool `number`
   kWork,      // queues work on stream `which` if it is capturing
-  kOrder,     // orders a captured stream before stream `which`, which joins, or vice versa
+  kOrder,     // orders a captured stream before stream `which`, which joins, or the reverse
   kEnd,       // ends the capture
 };
 
@@ -33,8 +33,8 @@ struct Operation {
   uint64_t number = 0;
   size_t which = 0;
   size_t id = 0;  // position in the original list, from 1
-  // For kFree and kUse: the id of the operation that allocated the block. If set, replaces
-  // `number`. Identifies the same block after other operations were removed from the list.
+  // For kFree and kUse: the id of the operation that allocated the block. If set, it replaces
+  // `number`. The id identifies the same block after other operations were removed from the list.
   std::optional<size_t> target{};
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random runs of the paged engine that check the invariants in paged_run.h. Hundreds of thousands
-// of operations in a plain build, fewer with invariant checks. model_runs.h describes how to repeat
-// a run.
+// Random runs of the paged engine that check the invariants in paged_run.h. A plain build runs
+// hundreds of thousands of operations, a build with invariant checks fewer. model_runs.h describes
+// how to repeat a run.
 #include <gtest/gtest.h>
 
 #include "model_runs.h"

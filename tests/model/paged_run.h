@@ -41,7 +41,7 @@ class PagedRun {
   void check_sums();
   const std::string& disagreement() const { return disagreement_; }
   // Returns the id of the operation that allocated the block that `operation` would free or use;
-  // empty if there is no such block.
+  // nullopt if there is no such block.
   std::optional<size_t> target_of(const Operation& operation) const;
 
  private:
@@ -113,8 +113,9 @@ class PagedRun {
   uint64_t last_stamp_id_ = 0;
   std::vector<LiveBlock> live_;
   std::map<DeviceAddress, ActiveBlock> active_;
-  std::map<DeviceAddress, size_t> reported_mappings_;  // mapped, according to trackers
-  // The parts of extents that active blocks use: (extent, begin offset) to (end offset, block).
+  std::map<DeviceAddress, size_t> reported_mappings_;  // the mapped ranges, according to trackers
+  // The parts of extents that active blocks use: (end offset, block), keyed by (extent, begin
+  // offset).
   std::map<std::pair<ExtentId, size_t>, std::pair<size_t, DeviceAddress>> extent_owners_;
   AllocatorStats account_;
   stress::Mismatches mismatches_;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shrinks a list of operations to the relevant ones.
+// Shrinks a list of operations to the relevant operations.
 #include "model_runs.h"
 
 namespace ashlar::model {
 namespace {
 
-// Removes ranges that the disagreement does not need: first long ranges, then ever shorter ones.
+// Removes ranges that the disagreement does not need: first long ranges, then ever shorter ranges.
 std::vector<Operation> remove_irrelevant_ranges(const Trial& trial,
                                                 std::vector<Operation> operations) {
   for (size_t chunk = operations.size() / 2; chunk > 0; chunk /= 2) {
