@@ -30,7 +30,7 @@ std::vector<EngineCase> engine_cases() {
   return {classic_case("Plain", {}), classic_case("Expandable", expandable)};
 }
 
-// Operations that need no memory after their first change.
+// Returns the scenarios whose operations need no memory after their first change.
 std::vector<sweep::HostFaultScenario> covered_scenarios() {
   std::vector<sweep::HostFaultScenario> covered;
   for (const sweep::HostFaultScenario& each : sweep::common_host_fault_scenarios()) {

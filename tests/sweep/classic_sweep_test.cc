@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fails the n-th device call for every n, in every way. The classic engine must report a clear
+// Fails the n-th device call for every n, with every fault. The classic engine must report a clear
 // error or succeed, and must not lose memory: all memory can be released afterwards, or after a
 // lost device has recovered.
 #include <gtest/gtest.h>

@@ -9,9 +9,10 @@
 namespace ashlar::sweep {
 namespace {
 
-// Of the calling thread. Constant initialization, because operator new runs before constructors.
+// The state of the calling thread. It is constant-initialized, because operator new runs before
+// constructors.
 struct FaultState {
-  uint64_t left = 0;  // allocations up to the failing one, which is included; 0: none fails
+  uint64_t left = 0;  // allocations up to and including the one that fails; 0: none fails
   uint32_t exemption_count = 0;
   bool has_failed = false;
 };

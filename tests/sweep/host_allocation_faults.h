@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fails the n-th allocation of host memory. A program that links host_allocation_faults.cc has its
-// operator new replaced by one that fails on demand; memory still comes from malloc, so that
+// Fails the n-th allocation of host memory. Linking host_allocation_faults.cc into a program
+// replaces operator new by a version that fails on demand; memory still comes from malloc, so that
 // sanitizers see leaks. Allocations of other threads never fail.
 #pragma once
 
@@ -9,7 +9,8 @@
 
 namespace ashlar::sweep {
 
-// During its lifetime, the nth allocation of the calling thread fails (1 is the next). Not nested.
+// During its lifetime, the nth allocation of the calling thread fails (1 is the next allocation).
+// Must not be nested.
 class HostAllocationFault {
  public:
   explicit HostAllocationFault(uint64_t nth) noexcept;
@@ -20,8 +21,8 @@ class HostAllocationFault {
   bool has_failed() const noexcept;
 };
 
-// During its lifetime, allocations of the calling thread neither fail nor count. For the test's own
-// code inside a HostAllocationFault. May be nested.
+// During its lifetime, allocations of the calling thread neither fail nor count. Used for the
+// test's own code inside a HostAllocationFault. May be nested.
 class HostAllocationExemption {
  public:
   HostAllocationExemption() noexcept;

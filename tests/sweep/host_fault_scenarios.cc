@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations that every engine has, each in a state in which the operation has much to do.
+// Lists operations that every engine has, each in a state in which the operation has much to do.
 #include <utility>
 
 #include "base/units.h"

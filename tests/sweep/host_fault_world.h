@@ -32,8 +32,8 @@ CheckedEngine checked_engine(std::unique_ptr<EngineType> engine) {
 using EngineFactory = std::function<CheckedEngine(Device&)>;
 
 // A machine, an engine on it, and the blocks that are allocated. The functions from `allocate` to
-// `free_last` need no host memory of their own, so that all allocations that fail are the engine's
-// or the device's.
+// `free_last` allocate no host memory themselves, so that all allocations that fail are the
+// engine's or the device's.
 class HostFaultWorld {
  public:
   static constexpr PoolId kPool{0, 1};
@@ -53,7 +53,7 @@ class HostFaultWorld {
   // Frees the newest block. If the device fails, the block is pending and no longer live.
   Status free_last();
 
-  // For preparations: the operation must succeed.
+  // Expects that an operation of the preparation succeeds.
   static void must(const Status& status);
   // Makes the side stream busy until `finish_side`.
   void keep_side_busy();
@@ -67,7 +67,7 @@ class HostFaultWorld {
   void expect_no_memory_lost();
 
   std::vector<Block*> live;   // has room for all blocks of a scenario
-  std::vector<PoolId> pools;  // to be released by expect_no_memory_lost; has room as well
+  std::vector<PoolId> pools;  // pools that expect_no_memory_lost releases; also has room
 
  private:
   std::unique_ptr<sim::Machine> machine_;
@@ -83,15 +83,16 @@ struct HostFaultScenario {
   // Whether a failed call may release cached memory, complete pending frees, or leave the block
   // that it was to free pending.
   bool may_change_caches = false;
-  // Whether the operation has no way to report that host memory is exhausted: it must not throw.
+  // Whether the operation must not throw, because it has no way to report that host memory is
+  // exhausted.
   bool must_not_throw = false;
 };
 std::ostream& operator<<(std::ostream& out, const HostFaultScenario& each);
 
-// The scenarios of all engines.
+// Returns the scenarios that apply to all engines.
 std::vector<HostFaultScenario> common_host_fault_scenarios();
 
-// Runs the scenario with the nth allocation failing for n = 1, 2, ... until none fails.
+// Runs the scenario with the nth allocation failing for n = 1, 2, ... until no allocation fails.
 void expect_safe_when_any_allocation_fails(const EngineFactory& make,
                                            const HostFaultScenario& scenario);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fails the n-th device call for every n, in every way, while memory moves between views and
+// Fails the n-th device call for every n, with every fault, while memory moves between views and
 // streams. The paged engine must report a clear error or succeed, keep its invariants, and must not
 // lose memory: all memory can be released afterwards, or after a lost device has recovered.
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class PagedWorkload final : public sweep::Workload {
     expect_valid();
     if (has_views_) pause_and_resume();
     expect_valid();
-    expect_ok_or_fault(engine_.add_accessor(kPeer));  // for all later mappings
+    expect_ok_or_fault(engine_.add_accessor(kPeer));  // applies to all later mappings
   }
   void on_allocated(const Block& block, size_t bytes, StreamId stream) override {
     // A fill fails with kInvalidArgument if the memory is not accessible.

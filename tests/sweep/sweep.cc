@@ -39,7 +39,7 @@ std::vector<SweepCase> combine(const std::vector<SweepCase>& settings,
 
 Workload::Workload(const SweepCase& each) {
   sim::Options machine_options;
-  machine_options.device_count = 2;  // for peer access
+  machine_options.device_count = 2;  // the second device tests peer access
   machine_options.capacity_bytes = 128 * kMiB;
   machine_options.backing = sim::Backing::kBookkeeping;
   machine_options.seed = 1;
@@ -92,7 +92,7 @@ void Workload::fill_and_use() {
   free_first();
 }
 
-// Frees a pinned block, like a block that another process still has open.
+// Frees a block while it is pinned, like a block that another process still has open.
 void Workload::pin_and_unpin() {
   allocate(3 * kMiB);
   if (live_.empty()) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The common part of the sweeps of all engines, which fail the n-th device call for every n, in
-// every way. Each engine derives its own Workload; sweep.cc has the common operations and checks.
+// The common part of the sweeps of all engines, which fail the n-th device call for every n, with
+// every fault. Each engine derives its own Workload; sweep.cc has the common operations and checks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,8 +37,8 @@ std::vector<NamedFault> single_faults();
 std::vector<SweepCase> combine(const std::vector<SweepCase>& settings,
                                const std::vector<NamedFault>& faults);
 
-// One run of an engine on its own machine. Continues with the next operation if one fails. The
-// derived class creates the engine on `device()`.
+// One run of an engine on its own machine. If an operation fails, the run continues with the next
+// operation. The derived class creates the engine on `device()`.
 class Workload {
  public:
   explicit Workload(const SweepCase& each);
@@ -50,7 +50,8 @@ class Workload {
   void run();
   // Removes the faults, and expects that all memory can be released.
   void expect_no_memory_lost();
-  // Whether the run made a device call after the failing calls. Also true if the device was lost.
+  // Returns whether the run made a device call after the failing calls; also true if the device was
+  // lost.
   bool had_later_call() const;
   sim::CallCosts costs() const { return machine_->costs(kDevice); }
 
@@ -77,7 +78,7 @@ class Workload {
   void free_at(size_t index);
   void free_first();
   void free_all();
-  // Replaces the live blocks by those of the checkpoint, or leaves them unchanged on failure.
+  // Replaces the live blocks by the checkpoint's blocks, or leaves them unchanged on failure.
   // REQUIRES: all live blocks are in the checkpoint's pool.
   void restore(const PoolCheckpoint& checkpoint);
 
