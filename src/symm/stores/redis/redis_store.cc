@@ -5,6 +5,9 @@
 // If a connection breaks, the command is retried on another one until the deadline. Most commands
 // are idempotent. `add` stores a receipt on the server and erases it after the reply has arrived,
 // so that a retry does not add twice. A retried `erase` may report that the key did not exist.
+//
+// The server is untrusted: the type and the content of every reply are checked. A connection that
+// delivered an unexpected reply is closed, because its later replies may belong to other commands.
 #include "ashlar/redis_store.h"
 
 #include <fcntl.h>
@@ -34,6 +37,12 @@ constexpr std::chrono::hours kMaxCommandTimeout{24};  // small enough for a time
 constexpr std::chrono::seconds kMinReceiptLifetime{60};
 constexpr std::chrono::hours kMaxReceiptLifetime{24};
 constexpr std::chrono::seconds kReceiptEraseTimeout{1};
+#if HIREDIS_MAJOR >= 1
+// The maximum number of elements of an array in a reply, for which hiredis allocates memory when it
+// reads the array's header. MGET returns one element per key: at most two per rank, and groups have
+// at most 2^16 ranks. Earlier versions of hiredis have a fixed limit of 2^31.
+constexpr long long kMaxReplyElements = 1 << 18;
+#endif
 
 // KEYS: counter, receipt. ARGV: amount, time to live in ms (0: none), lifetime of the receipt in s.
 constexpr const char* kAddScript =
@@ -103,6 +112,37 @@ std::string_view text_of(const redisReply& reply) {
   return reply.str == nullptr ? std::string_view() : std::string_view(reply.str, reply.len);
 }
 
+// The replies that a command may have, apart from errors.
+enum class ReplyKind {
+  kOk,      // the status OK
+  kPong,    // the status PONG
+  kErased,  // the integer 0 or 1
+  kDigits,  // a string
+  kValues,  // an array of strings and nils
+};
+
+bool is_of_kind(const redisReply& reply, ReplyKind kind) {
+  switch (kind) {
+    case ReplyKind::kOk: return reply.type == REDIS_REPLY_STATUS && text_of(reply) == "OK";
+    case ReplyKind::kPong: return reply.type == REDIS_REPLY_STATUS && text_of(reply) == "PONG";
+    case ReplyKind::kErased:
+      return reply.type == REDIS_REPLY_INTEGER && (reply.integer == 0 || reply.integer == 1);
+    case ReplyKind::kDigits: return reply.type == REDIS_REPLY_STRING;
+    case ReplyKind::kValues: break;
+  }
+  if (reply.type != REDIS_REPLY_ARRAY) return false;
+  const std::span elements(reply.element, reply.elements);
+  return std::all_of(elements.begin(), elements.end(), [](const redisReply* each) {
+    return each != nullptr && (each->type == REDIS_REPLY_STRING || each->type == REDIS_REPLY_NIL);
+  });
+}
+
+// A command and the kind of its reply.
+struct Command {
+  CommandArguments arguments;
+  ReplyKind reply = ReplyKind::kOk;
+};
+
 class RedisStore final : public Store {
  public:
   explicit RedisStore(RedisOptions options) : options_(std::move(options)) {}
@@ -115,8 +155,9 @@ class RedisStore final : public Store {
                       Deadline deadline) override;
   Result<bool> erase(std::string_view key, Deadline deadline) override;
   // Runs a command, reconnecting and retrying until the deadline. Error replies become statuses,
-  // except LOADING, which is retried.
-  Result<Reply> run(const CommandArguments& arguments, Deadline deadline);
+  // except LOADING, which is retried. Returns kFormat if the reply is of another kind than
+  // `command.reply`.
+  Result<Reply> run(const Command& command, Deadline deadline);
 
  private:
   Context take_connection() ASHLAR_EXCLUDES(mutex_);
@@ -130,8 +171,9 @@ class RedisStore final : public Store {
   };
   Attempt<Context> connect(Deadline deadline) const;
   Attempt<Context> authenticate(Context context, Deadline deadline) const;
-  // Makes one attempt. An error reply from the server counts as a value.
-  Attempt<Reply> try_run(const CommandArguments& arguments, Deadline deadline);
+  // Makes one attempt. Any reply from the server counts as a value, including an error and one of
+  // an unexpected kind.
+  Attempt<Reply> try_run(const Command& command, Deadline deadline);
   std::string address() const;
 
   const RedisOptions options_;
@@ -161,7 +203,7 @@ Status RedisStore::set(std::string_view key, std::string_view value, millisecond
     arguments.emplace_back("PX");
     arguments.push_back(text(time_to_live.count()));
   }
-  return run(arguments, deadline).status();
+  return run({arguments, ReplyKind::kOk}, deadline).status();
 }
 
 Result<std::vector<std::optional<std::string>>> RedisStore::try_get(
@@ -173,14 +215,14 @@ Result<std::vector<std::optional<std::string>>> RedisStore::try_get(
     if (Status good = check_key(key); !good.ok()) return good;
     arguments.push_back(key);
   }
-  const Result<Reply> reply = run(arguments, deadline);
+  const Result<Reply> reply = run({arguments, ReplyKind::kValues}, deadline);
   if (!reply.ok()) return reply.status();
-  const redisReply& answer = **reply;
-  if (answer.type != REDIS_REPLY_ARRAY || answer.elements != keys.size()) {
-    return Status::format(text(address(), " sent an unexpected reply to MGET"));
+  if ((*reply)->elements != keys.size()) {
+    return Status::format(text(address(), " sent ", (*reply)->elements, " values in reply to MGET ",
+                               "with ", keys.size(), " keys"));
   }
-  for (size_t i = 0; i < answer.elements; ++i) {
-    const redisReply& each = *answer.element[i];
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const redisReply& each = *(*reply)->element[i];
     if (each.type == REDIS_REPLY_STRING && each.len > kMaxValueBytes) {
       return Status::format(text("key ", keys[i], " of ", address(), " has ", each.len,
                                  " bytes: expected at most ", kMaxValueBytes));
@@ -203,7 +245,7 @@ Result<int64_t> RedisStore::add(std::string_view key, int64_t amount, millisecon
   const CommandArguments arguments = {
       "EVAL",  kAddScript,   "2",      std::string(key),
       receipt, text(amount), lifetime, text(receipt_seconds(deadline))};
-  const Result<Reply> reply = run(arguments, deadline);
+  const Result<Reply> reply = run({arguments, ReplyKind::kDigits}, deadline);
   if (!reply.ok()) {
     const std::string& error = reply.status().message();
     if (error.find("not an integer") != std::string::npos) {
@@ -218,7 +260,7 @@ Result<int64_t> RedisStore::add(std::string_view key, int64_t amount, millisecon
   // Erases the receipt. Best effort: if the command fails, the receipt expires.
   const Deadline erase_deadline =
       Deadline::after(std::min<std::chrono::nanoseconds>(deadline.left(), kReceiptEraseTimeout));
-  (void)try_run({"DEL", receipt}, erase_deadline);
+  (void)try_run({{"DEL", receipt}, ReplyKind::kErased}, erase_deadline);
   int64_t sum = 0;
   const std::string_view digits = text_of(**reply);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), sum);
@@ -230,24 +272,28 @@ Result<int64_t> RedisStore::add(std::string_view key, int64_t amount, millisecon
 
 Result<bool> RedisStore::erase(std::string_view key, Deadline deadline) {
   if (Status good = check_key(key); !good.ok()) return good;
-  const Result<Reply> reply = run({"DEL", std::string(key)}, deadline);
+  const Result<Reply> reply = run({{"DEL", std::string(key)}, ReplyKind::kErased}, deadline);
   if (!reply.ok()) return reply.status();
   return (*reply)->integer > 0;
 }
 
-Result<Reply> RedisStore::run(const CommandArguments& arguments, Deadline deadline) {
+Result<Reply> RedisStore::run(const Command& command, Deadline deadline) {
   std::chrono::nanoseconds pause = milliseconds(1);
   for (;;) {
-    Attempt<Reply> attempt = try_run(arguments, deadline);
+    Attempt<Reply> attempt = try_run(command, deadline);
     if (attempt.is_permanent) {
       return Status::device_fault("connect", 0, text(address(), " refused: ", attempt.error));
     }
     if (attempt.value != nullptr) {
-      if (attempt.value->type != REDIS_REPLY_ERROR) return std::move(attempt.value);
+      if (is_of_kind(*attempt.value, command.reply)) return std::move(attempt.value);
+      if (attempt.value->type != REDIS_REPLY_ERROR) {
+        return Status::format(text(address(), " sent an unexpected reply to ",
+                                   command.arguments.front(), ": check that it is a Redis server"));
+      }
       attempt.error = text_of(*attempt.value);
       // A starting server replies LOADING until it has read its files.
       if (!attempt.error.starts_with("LOADING")) {
-        return Status::device_fault(arguments.front(), 0,
+        return Status::device_fault(command.arguments.front(), 0,
                                     text(address(), " refused: ", attempt.error));
       }
     }
@@ -260,15 +306,16 @@ Result<Reply> RedisStore::run(const CommandArguments& arguments, Deadline deadli
   }
 }
 
-RedisStore::Attempt<Reply> RedisStore::try_run(const CommandArguments& arguments,
-                                               Deadline deadline) {
+RedisStore::Attempt<Reply> RedisStore::try_run(const Command& command, Deadline deadline) {
   Attempt<Context> attempt{take_connection()};
   if (attempt.value == nullptr) attempt = connect(deadline);
   if (attempt.value == nullptr) return {nullptr, attempt.error, attempt.is_permanent};
   ::redisSetTimeout(attempt.value.get(), command_timeout(deadline));
-  Reply reply = send(*attempt.value, arguments);
+  Reply reply = send(*attempt.value, command.arguments);
   if (reply == nullptr) return {nullptr, attempt.value->errstr};
-  return_connection(std::move(attempt.value));
+  if (reply->type == REDIS_REPLY_ERROR || is_of_kind(*reply, command.reply)) {
+    return_connection(std::move(attempt.value));
+  }
   return {std::move(reply)};
 }
 
@@ -298,6 +345,9 @@ RedisStore::Attempt<Context> RedisStore::connect(Deadline deadline) const {
   if (context == nullptr) return {nullptr, "out of memory for a connection"};
   if (context->err != 0) return {nullptr, context->errstr};
   ::fcntl(context->fd, F_SETFD, FD_CLOEXEC);
+#if HIREDIS_MAJOR >= 1
+  context->reader->maxelements = kMaxReplyElements;
+#endif
   return authenticate(std::move(context), deadline);
 }
 
@@ -317,6 +367,9 @@ RedisStore::Attempt<Context> RedisStore::authenticate(Context context, Deadline 
       const std::string error(text_of(*reply));
       return {nullptr, error, !error.starts_with("LOADING")};
     }
+    if (!is_of_kind(*reply, ReplyKind::kOk)) {
+      return {nullptr, text("unexpected reply to ", command.front()), true};
+    }
   }
   return {std::move(context)};
 }
@@ -331,7 +384,7 @@ std::string RedisStore::address() const {
 Result<std::shared_ptr<Store>> try_open_redis_store(const RedisOptions& options,
                                                     Deadline deadline) {
   auto store = std::make_shared<RedisStore>(options);
-  const Result<Reply> pong = store->run({"PING"}, deadline);
+  const Result<Reply> pong = store->run({{"PING"}, ReplyKind::kPong}, deadline);
   if (!pong.ok()) return pong.status();
   return std::shared_ptr<Store>(std::move(store));
 }
