@@ -133,7 +133,7 @@ gpu::GpuDevice* Heap::Impl::cuda_device() const {
 Status Heap::Impl::load_kernels(gpu::GpuDevice& cuda) {
   MutexLock lock(mutex);
   if (cuda_kernels != nullptr) return {};
-  const SavedLastErrors before;
+  SavedLastErrors before;
   Result<std::unique_ptr<CudaKernels>> loaded = CudaKernels::load(cuda);
   if (!loaded.ok()) {
     before.restore();  // not an error yet: operations that need kernels report it

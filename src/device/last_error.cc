@@ -4,16 +4,10 @@
 #include "device/last_error.h"
 
 #include <atomic>
+#include <utility>
 
 namespace ashlar {
 namespace {
-
-using FailureBySerial = std::unordered_map<uint64_t, Status>;
-
-FailureBySerial& failures_of_this_thread() {
-  thread_local FailureBySerial failures;
-  return failures;
-}
 
 uint64_t next_serial() {
   // Relaxed order suffices, because only uniqueness matters.
@@ -23,26 +17,39 @@ uint64_t next_serial() {
 
 }  // namespace
 
-LastError::LastError() : serial_(next_serial()) {}
+LastError::LastError() : serial_(next_serial()), lifetime_(std::make_shared<const char>('\0')) {}
 
 void LastError::record(const Status& status) {
-  if (!status.ok()) failures_of_this_thread()[serial_] = status;
+  if (status.ok()) return;
+  SavedLastErrors::StoredErrors& stored = SavedLastErrors::of_this_thread();
+  std::erase_if(stored, [](const auto& each) { return each.second.lifetime.expired(); });
+  stored[serial_] = {lifetime_, status};
 }
 
 Status LastError::peek() const {
-  const FailureBySerial& failures = failures_of_this_thread();
-  const auto found = failures.find(serial_);
-  return found == failures.end() ? Status() : found->second;
+  const SavedLastErrors::StoredErrors& stored = SavedLastErrors::of_this_thread();
+  const auto found = stored.find(serial_);
+  return found == stored.end() ? Status() : found->second.status;
 }
 
 Status LastError::take() {
   const Status last = peek();
-  failures_of_this_thread().erase(serial_);
+  SavedLastErrors::of_this_thread().erase(serial_);
   return last;
 }
 
-SavedLastErrors::SavedLastErrors() : failures_(failures_of_this_thread()) {}
+size_t LastError::stored_count() { return SavedLastErrors::of_this_thread().size(); }
 
-void SavedLastErrors::restore() const { failures_of_this_thread() = failures_; }
+SavedLastErrors::StoredErrors& SavedLastErrors::of_this_thread() {
+  thread_local StoredErrors stored;
+  return stored;
+}
+
+SavedLastErrors::SavedLastErrors() : saved_(std::exchange(of_this_thread(), {})) {}
+
+// `merge` moves the errors of devices that have no newer error.
+SavedLastErrors::~SavedLastErrors() { of_this_thread().merge(saved_); }
+
+void SavedLastErrors::restore() { of_this_thread() = std::exchange(saved_, {}); }
 
 }  // namespace ashlar

@@ -34,7 +34,7 @@ std::string format_others(const std::vector<ProcessMemoryUsage>& others) {
 }  // namespace
 
 std::string describe_device_processes(Device& device, size_t reserved_bytes) {
-  const SavedLastErrors before;
+  SavedLastErrors before;
   const Result<std::vector<ProcessMemoryUsage>> listed = device.processes();
   if (!listed.ok()) {
     before.restore();  // keep the out-of-memory error as the device's last error

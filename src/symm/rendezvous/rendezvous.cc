@@ -107,7 +107,7 @@ RendezvousContext Communicator::context() {
 
 Result<std::shared_ptr<const PeerTable>> Communicator::exchange_memory(
     const HeapBlock& block, const PoolBuffer* pool_buffer, Deadline deadline) {
-  const SavedLastErrors before;
+  SavedLastErrors before;
   const PhaseScope phase_scope(times_);
   begin_phase(Phase::kExchangingRecords);
   std::shared_ptr<const PeerTable> known =

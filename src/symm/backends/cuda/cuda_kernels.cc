@@ -72,7 +72,7 @@ Status CudaKernels::find_all() {
 // and unsigned sums use the same kernel.
 void CudaKernels::find_multimem() {
   if (!gpu::GpuMulticast(device_).availability().ok()) return;
-  const SavedLastErrors before;
+  SavedLastErrors before;
   if (!find(kernels::kMultimemStoreName, multimem_store_).ok()) return before.restore();
   const std::pair<ElementType, ElementType> sums[] = {
       {ElementType::kF32, ElementType::kF32},   {ElementType::kF16, ElementType::kF16},

@@ -12,7 +12,7 @@ namespace ashlar::symm {
 CudaMulticast::CudaMulticast(gpu::GpuDevice& device)
     : multicast_(device), availability_(multicast_.availability()) {
   if (!availability_.ok()) return;
-  const SavedLastErrors before;
+  SavedLastErrors before;
   const Result<size_t> granularity = multicast_.granularity();
   availability_ = granularity.status();
   if (granularity.ok()) granularity_bytes_ = *granularity;

@@ -84,7 +84,7 @@ Result<DeviceBackend::CreatedExtent> DeviceBackend::create(size_t bytes) {
   CreateOptions options;
   options.can_export_fd = properties.can_export_fd;
   options.can_export_fabric = properties.can_export_fabric;
-  const SavedLastErrors before;
+  SavedLastErrors before;
   const Result<ExtentId> extent = device_.create(bytes, options);
   if (extent.ok()) return CreatedExtent{*extent, {}};
   const Status& combined_error = extent.status();
