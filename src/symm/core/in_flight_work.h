@@ -33,9 +33,7 @@ class InFlightWork {
   // pointer is destroyed, even if it never ran.
   std::shared_ptr<void> begin() ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    auto registration = std::make_shared<Registration>(*this);
-    ++count_;
-    return registration;
+    return begin_locked();
   }
   // Registers work that has to be polled. Also drops polled work that has completed, oldest first,
   // up to the first that has not.
@@ -48,16 +46,20 @@ class InFlightWork {
     }
     pollable_.push_back(std::move(work));
   }
-  // Waits for all work that was registered before the call, except polled work that a concurrent
-  // call already waits for.
+  // Waits for all work that was registered before the call. While one thread polls work, other
+  // threads that call this function wait for that thread.
   void wait() ASHLAR_EXCLUDES(mutex_) {
     std::deque<std::unique_ptr<PollableWork>> pollable;
+    std::shared_ptr<void> polling;  // makes concurrent calls wait until this call has polled
     {
       MutexLock lock(mutex_);
       pollable = std::exchange(pollable_, {});
-      while (count_ > 0) lock.wait(has_ended_);
+      if (!pollable.empty()) polling = begin_locked();
     }
     for (const auto& each : pollable) each->wait();
+    polling.reset();
+    MutexLock lock(mutex_);
+    while (count_ > 0) lock.wait(has_ended_);
   }
 
  private:
@@ -70,6 +72,11 @@ class InFlightWork {
     InFlightWork& owner;
   };
 
+  std::shared_ptr<void> begin_locked() ASHLAR_REQUIRES(mutex_) {
+    auto registration = std::make_shared<Registration>(*this);
+    ++count_;
+    return registration;
+  }
   // Notifies under the lock: a waiter may destroy this object as soon as it is woken.
   void end() ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -79,6 +86,7 @@ class InFlightWork {
 
   Mutex mutex_;
   std::condition_variable has_ended_;
+  // The work that `begin` registered, and the calls of `wait` that are polling.
   uint64_t count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   std::deque<std::unique_ptr<PollableWork>> pollable_ ASHLAR_GUARDED_BY(mutex_);
 };
