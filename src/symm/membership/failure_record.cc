@@ -18,12 +18,23 @@ FailureRecord::FailureRecord(std::shared_ptr<Store> store, std::string prefix,
       key_ttl_(key_ttl) {}
 
 Status FailureRecord::publish(const Status& reason, std::chrono::milliseconds timeout) {
+  {
+    MutexLock lock(mutex_);
+    if (!recorded_.ok()) return recorded_;
+  }
   const PublishResult result = try_publish(reason, Deadline::after(timeout));
   const Status known = failure_->reason();
-  // If the wait for the elected rank was short, that rank may still write the record, so this
-  // rank's reason is not remembered as the recorded one.
-  if (result == PublishResult::kAwaitingWriter && timeout < kPublishTimeout) return known;
-  return remember(known);
+  switch (result) {
+    case PublishResult::kPublished: break;
+    case PublishResult::kAwaitingWriter:
+      // If the wait for the elected rank was short, that rank may still write the record, so this
+      // rank's reason is not remembered as the recorded one.
+      if (timeout < kPublishTimeout) return known;
+      break;
+    // The store may recover, so later calls of `try_publish` must still write the record.
+    case PublishResult::kStoreUnavailable: return remember(known, false);
+  }
+  return remember(known, true);
 }
 
 // One rank is elected to write, so that ranks that fail concurrently agree on the reason.
@@ -31,7 +42,7 @@ FailureRecord::PublishResult FailureRecord::try_publish(const Status& reason, De
   bool is_elected = false;  // an earlier attempt was elected but failed to write
   {
     MutexLock lock(mutex_);
-    if (!recorded_.ok()) return PublishResult::kPublished;
+    if (is_publishing_done_) return PublishResult::kPublished;
     is_elected = is_writer_;
   }
   failure_->report(reason);
@@ -53,7 +64,7 @@ FailureRecord::PublishResult FailureRecord::try_publish(const Status& reason, De
       .append_raw(to_bytes(known));
   const bool is_written = store_->set(key_, writer.take(), key_ttl_, deadline).ok();
   if (!is_written) return PublishResult::kStoreUnavailable;
-  (void)remember(known).ok();
+  (void)remember(known, true).ok();
   return PublishResult::kPublished;
 }
 
@@ -66,16 +77,17 @@ Status FailureRecord::parse_reason(std::string_view bytes) {
 Status FailureRecord::adopt(std::string_view bytes) {
   Status reason = parse_reason(bytes);
   failure_->report(reason);
-  return remember(std::move(reason));
+  return remember(std::move(reason), true);
 }
 
 bool FailureRecord::is_after_exchange(std::string_view bytes, uint64_t sequence) {
   return WireReader(bytes).number<uint64_t>() > sequence;
 }
 
-Status FailureRecord::remember(Status recorded) {
+Status FailureRecord::remember(Status recorded, bool is_publishing_done) {
   MutexLock lock(mutex_);
   if (recorded_.ok()) recorded_ = std::move(recorded);
+  is_publishing_done_ |= is_publishing_done;
   return recorded_;
 }
 

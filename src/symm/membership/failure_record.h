@@ -38,7 +38,7 @@ class FailureRecord {
 
   // Fails the group for `reason` unless it has failed already, and tries to publish the reason, for
   // at most `timeout`. Returns the reason in the store, or this rank's reason if the record could
-  // be neither written nor read.
+  // be neither written nor read. Later calls return the same reason without accessing the store.
   Status publish(const Status& reason, std::chrono::milliseconds timeout = kPublishTimeout)
       ASHLAR_EXCLUDES(mutex_);
   enum class PublishResult {
@@ -46,7 +46,8 @@ class FailureRecord {
     kAwaitingWriter,  // another rank was elected, but its record could not be read
     kStoreUnavailable,
   };
-  // Makes one attempt to publish, for callers that retry.
+  // Makes one attempt to publish, for callers that retry. Does nothing if the store is known to
+  // contain the record, or if `publish` has waited kPublishTimeout for the elected rank in vain.
   PublishResult try_publish(const Status& reason, Deadline deadline) ASHLAR_EXCLUDES(mutex_);
   // Whether this rank was elected to write the record.
   bool is_writer() const ASHLAR_EXCLUDES(mutex_) {
@@ -69,8 +70,9 @@ class FailureRecord {
   static bool is_after_exchange(std::string_view bytes, uint64_t sequence);
 
  private:
-  // Sets `recorded_` unless it is set already. Returns `recorded_`.
-  Status remember(Status recorded) ASHLAR_EXCLUDES(mutex_);
+  // Sets `recorded_` unless it is set already, and sets `is_publishing_done_` if
+  // `is_publishing_done`. Returns `recorded_`.
+  Status remember(Status recorded, bool is_publishing_done) ASHLAR_EXCLUDES(mutex_);
 
   const std::shared_ptr<Store> store_;
   const std::shared_ptr<Failure> failure_;  // also owned by the group and its connections
@@ -85,6 +87,9 @@ class FailureRecord {
   // detected.
   Status recorded_ ASHLAR_GUARDED_BY(mutex_);
   bool is_writer_ ASHLAR_GUARDED_BY(mutex_) = false;
+  // Whether `try_publish` has nothing left to do. False if `recorded_` was set because the store
+  // was unavailable.
+  bool is_publishing_done_ ASHLAR_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace ashlar::symm

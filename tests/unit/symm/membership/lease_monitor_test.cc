@@ -143,5 +143,38 @@ TEST(FailureRecord, RetriesAfterAFailedWrite) {
   EXPECT_EQ(failure_record.publish(Status::timeout("another")).message(), "rank 1 died");
 }
 
+// `publish` returns although the store is unavailable. If the store recovers, heartbeats write the
+// record.
+TEST(FailureRecord, IsWrittenWhenTheStoreRecovers) {
+  const auto store = std::make_shared<UserStore>();
+  MonitoredRank rank_0(store, {0, 2}, {1}, milliseconds(10'000));
+  store->rejects_key = [](std::string_view) { return true; };
+  const Status lost = Status::peer_lost("rank 1 died");
+  EXPECT_EQ(rank_0.failure_record.publish(lost).message(), "rank 1 died");
+  rank_0.run();
+  store->rejects_key = {};
+  rank_0.run();
+  const Result<std::string> record =
+      store->memory().get(rank_0.failure_record.key(), Deadline::after(milliseconds(0)));
+  ASSERT_TRUE(record.ok()) << record.status().to_string();
+  EXPECT_EQ(FailureRecord::parse_reason(*record).message(), "rank 1 died");
+}
+
+// The store may contain the reason of a rank that was elected while this rank could not reach it.
+TEST(FailureRecord, KeepsReturningTheFirstReasonAfterTheStoreRecovers) {
+  const auto store = std::make_shared<UserStore>();
+  MonitoredRank rank_0(store, {0, 2}, {1}, milliseconds(10'000));
+  MonitoredRank rank_1(store, {1, 2}, {0}, milliseconds(10'000));
+  EXPECT_EQ(rank_1.failure_record.publish(Status::timeout("rank 2 is late")).message(),
+            "rank 2 is late");
+  store->rejects_key = [](std::string_view) { return true; };
+  const Status lost = Status::peer_lost("rank 1 died");
+  EXPECT_EQ(rank_0.failure_record.publish(lost).message(), "rank 1 died");
+  store->rejects_key = {};
+  rank_0.run();
+  EXPECT_EQ(rank_0.failure_record.publish(lost).message(), "rank 1 died");
+  EXPECT_FALSE(rank_0.failure_record.is_writer());
+}
+
 }  // namespace
 }  // namespace ashlar::symm
