@@ -74,7 +74,7 @@ Status peer_lost_error(const PeerConnection& connection) {
 Status disconnect_reason(PeerConnection& connection) {
   std::array<uint8_t, kMaxMessageBytes> buffer{};
   for (int failure_count = 0; failure_count < 2;) {
-    const Result<ReceivedDescriptors> got =
+    Result<ReceivedDescriptors> got =
         receive_descriptors(connection.socket.get(), buffer, kMaxAttachedFds, kNoWait);
     // If the peer closed its end without reading everything, the first call fails, and later calls
     // return the messages that the peer sent. One failure is therefore ignored.
@@ -86,6 +86,10 @@ Status disconnect_reason(PeerConnection& connection) {
     const std::string_view bytes(reinterpret_cast<const char*>(buffer.data()), got->bytes);
     const std::optional<ChannelMessage> message = parse_message(bytes);
     if (message && message->kind == ChannelMessageKind::kClosing) return {};
+    if (message && message->kind == ChannelMessageKind::kMemory && got->fds.size() <= 1) {
+      connection.unread.push_back(
+          {message->sequence, got->fds.empty() ? UniqueFd() : std::move(got->fds.front())});
+    }
     if (const Status reason = message ? failure_reason(*message) : Status(); !reason.ok()) {
       return reason;
     }

@@ -17,6 +17,7 @@
 #include <compare>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -50,6 +51,12 @@ struct ConnectionId {
   friend auto operator<=>(const ConnectionId&, const ConnectionId&) = default;
 };
 
+// A descriptor that a peer sent in a kMemory message.
+struct ReceivedMemory {
+  uint64_t sequence = 0;
+  UniqueFd fd{};  // invalid if the peer sent none
+};
+
 // A connection to another rank. Owned by its group and, while it is watched, by the channel.
 struct PeerConnection {
   UniqueFd socket{};
@@ -61,12 +68,16 @@ struct PeerConnection {
   // channel's thread receive: without the lock, one could report a dead peer while the other has
   // received the peer's reason but not yet reported it.
   Mutex receive_mutex{};
+  // The descriptors that `disconnect_reason` received after the peer left normally, oldest first.
+  // The group may still need them.
+  std::deque<ReceivedMemory> unread ASHLAR_GUARDED_BY(receive_mutex){};
 };
 
 Status peer_lost_error(const PeerConnection& connection);
 
 // Receives the remaining messages of a connection that has ended. Returns the reason that the peer
-// sent, peer_lost_error() if it sent none, and ok if it left the group normally.
+// sent, peer_lost_error() if it sent none, and ok if it left the group normally. Adds the
+// descriptors that it receives to `connection.unread`.
 Status disconnect_reason(PeerConnection& connection) ASHLAR_REQUIRES(connection.receive_mutex);
 
 class Channel {

@@ -105,6 +105,18 @@ Status PeerConnections::send(int rank, uint64_t sequence, int fd, Deadline deadl
   return report_lost(*connections_[rank]);
 }
 
+// Returns the descriptor with this sequence number if the channel's thread received it when the
+// peer left. Drops descriptors with lower numbers.
+std::optional<UniqueFd> PeerConnections::take_unread(PeerConnection& connection,
+                                                     uint64_t sequence) {
+  std::deque<ReceivedMemory>& unread = connection.unread;
+  while (!unread.empty() && unread.front().sequence < sequence) unread.pop_front();
+  if (unread.empty() || unread.front().sequence != sequence) return std::nullopt;
+  UniqueFd fd = std::move(unread.front().fd);
+  unread.pop_front();
+  return fd;
+}
+
 Result<UniqueFd> PeerConnections::receive(int rank, uint64_t sequence, Deadline deadline) {
   ASHLAR_CHECK(reaches(rank));
   const int socket = connections_[rank]->socket.get();
@@ -119,6 +131,9 @@ Result<UniqueFd> PeerConnections::receive(int rank, uint64_t sequence, Deadline 
                                   " sent nothing before the deadline"));
     }
     MutexLock lock(connections_[rank]->receive_mutex);
+    if (std::optional<UniqueFd> unread = take_unread(*connections_[rank], sequence)) {
+      return *std::move(unread);
+    }
     Result<ReceivedMessage> got = receive_message(socket, buffer, std::chrono::milliseconds(0));
     if (!got.ok() && got.status().code() == EMFILE) return got.status();
     if (!got.ok()) return report_lost(*connections_[rank]);

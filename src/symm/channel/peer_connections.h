@@ -56,6 +56,8 @@ class PeerConnections {
   Result<UniqueFd> open_connection(int rank, const ChannelAddress& address, Deadline deadline);
   void add(int rank, UniqueFd socket);
   void accept_pending();
+  static std::optional<UniqueFd> take_unread(PeerConnection& connection, uint64_t sequence)
+      ASHLAR_REQUIRES(connection.receive_mutex);
   Status report_lost(PeerConnection& connection) const ASHLAR_REQUIRES(connection.receive_mutex);
 
   Channel& channel_;

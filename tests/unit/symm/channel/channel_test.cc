@@ -127,6 +127,28 @@ TEST(ChannelConcurrency, IgnoresDisconnectAfterClosing) {
   EXPECT_TRUE(contract::consistently([&] { return !ranks.failure(0).has_happened(); }));
 }
 
+// The channel's thread, which detects that the peer has left, and this one race to receive the
+// descriptors. Repeated, because one attempt rarely interleaves them.
+TEST(ChannelConcurrency, DeliversDescriptorsOfAPeerThatHasLeft) {
+  const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(memory.get(), 4096), 0);
+  for (int attempt = 0; attempt < 200; ++attempt) {
+    TwoRanks ranks = TwoRanks::connected();
+    for (const uint64_t sequence : {3, 4, 5}) {
+      ASSERT_TRUE(ranks.connections(1).send(0, sequence, memory.get(), long_deadline()).ok());
+    }
+    ranks.connections(1).close_all({});
+    for (const uint64_t sequence : {4, 5}) {
+      const auto got = ranks.connections(0).receive(1, sequence, long_deadline());
+      ASSERT_TRUE(got.ok()) << "attempt " << attempt << ": " << got.status().to_string();
+      ASSERT_EQ(::lseek(got->get(), 0, SEEK_END), 4096);
+    }
+    ASSERT_FALSE(ranks.failure(0).has_happened());
+    ASSERT_EQ(ranks.connections(0).receive(1, 6, long_deadline()).status().kind(),
+              StatusKind::kPeerLost);
+  }
+}
+
 TEST(ChannelConcurrency, CloseAllSendsTheReason) {
   TwoRanks ranks = TwoRanks::connected();
   ranks.connections(1).close_all(Status::peer_lost("rank 5 of group test died"));
