@@ -143,7 +143,8 @@ class ASHLAR_EXPORT Group {
   Handle rendezvous(const SymmetricBuffer& buffer, Timeout timeout = kNoTimeout);
 
   // Leaves the group. Collective. Throws if a rank failed or did not call `leave` before the
-  // timeout; even then, this rank has left the group.
+  // timeout, or if a remote rank rejected an operation that this rank posted and did not wait for;
+  // even then, this rank has left the group.
   void leave(Timeout timeout = kNoTimeout);
 
  private:

@@ -116,6 +116,7 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
   communicator.pad_bytes = unwrap(pad_bytes(options.world_size, options.channel_count + 1));
   communicator.may_share_device = options.may_share_device;
   communicator.measures_thresholds = options.measure_thresholds;
+  communicator.one_shot_bytes = options.one_shot_bytes;
   communicator.use_multicast = options.use_multicast;
   communicator.use_fabric = options.use_fabric;
   communicator.transport = options.transport;

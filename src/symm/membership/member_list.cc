@@ -21,7 +21,7 @@ using std::chrono::nanoseconds;
 
 constexpr uint32_t kJoinMagic = 0x6a687361;        // "ashj"
 constexpr uint32_t kWithdrawalMagic = 0x67687361;  // "ashg"
-constexpr uint16_t kJoinVersion = 5;
+constexpr uint16_t kJoinVersion = 6;
 constexpr size_t kMaxHandleReasonBytes = 1024;
 constexpr nanoseconds kMinJoinPollInterval = std::chrono::microseconds(100);
 constexpr nanoseconds kMaxJoinPollInterval = std::chrono::milliseconds(10);
@@ -283,7 +283,8 @@ std::string to_bytes(const JoinRecord& record) {
   writer.append_text(std::string_view(record.no_fabric_reason).substr(0, kMaxHandleReasonBytes));
   writer.append_number(uint16_t{record.wants_fabric});
   writer.append_number(uint16_t{record.may_share_device})
-      .append_number(uint16_t{record.measures_thresholds});
+      .append_number(uint16_t{record.measures_thresholds})
+      .append_number(record.one_shot_bytes);
   writer.append_number(record.lease_ms);
   return writer.append_text(record.transport).append_text(record.cores.bytes()).take();
 }
@@ -309,6 +310,7 @@ Result<JoinRecord> parse_join_record(std::string_view bytes) {
   record.wants_fabric = reader.number<uint16_t>() != 0;
   record.may_share_device = reader.number<uint16_t>() != 0;
   record.measures_thresholds = reader.number<uint16_t>() != 0;
+  record.one_shot_bytes = reader.number<uint64_t>();
   record.lease_ms = reader.number<int64_t>();
   record.transport = reader.text(Transport::kMaxAddressBytes);
   record.cores = CpuSet(reader.text(CpuSet::kMaxBytes));

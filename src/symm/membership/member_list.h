@@ -37,13 +37,14 @@ struct JoinRecord {
   std::string no_fd_reason{};
   std::string no_fabric_reason{};
   bool wants_fabric = false;  // requests fabric handles where possible
-  // The next four fields must be the same on all ranks.
+  // The next five fields must be the same on all ranks.
   bool may_share_device = false;
   bool measures_thresholds = false;
-  int64_t lease_ms = 0;     // determines how long a failure record stays in the store
-  uint64_t pad_bytes = 0;   // the size of the group's signal pad
-  std::string transport{};  // the address of the rank's transport; empty if it has none
-  CpuSet cores{};           // the cores that the rank may run on
+  uint64_t one_shot_bytes = 0;  // CommunicatorOptions::one_shot_bytes
+  int64_t lease_ms = 0;         // determines how long a failure record stays in the store
+  uint64_t pad_bytes = 0;       // the size of the group's signal pad
+  std::string transport{};      // the address of the rank's transport; empty if it has none
+  CpuSet cores{};               // the cores that the rank may run on
 };
 
 std::string to_bytes(const JoinRecord& record);

@@ -114,6 +114,7 @@ Result<std::unique_ptr<Communicator>> Communicator::join(RankHeap& heap,
   own.wants_fabric = options.use_fabric;
   own.may_share_device = options.may_share_device;
   own.measures_thresholds = options.measures_thresholds;
+  own.one_shot_bytes = options.one_shot_bytes;
   own.lease_ms = process.options().lease.count();
   own.pad_bytes = options.pad_bytes;
   if (options.transport != nullptr) own.transport = options.transport->address();
@@ -190,7 +191,8 @@ Status Communicator::connect_all(Deadline deadline) {
     status = compatible.ok() ? exchange_.agree(connect(deadline), deadline) : compatible;
     // If the group itself has not failed, all ranks have the same error and can end it cleanly.
     if (!status.ok() && !failure_->has_happened()) {
-      disconnect(finish(deadline));
+      (void)announce_close(deadline).ok();  // `status` is the cause of any error
+      disconnect(exchange_.finish(deadline));
       return status;
     }
   }
@@ -235,6 +237,8 @@ Status Communicator::check_members() const {
                     [&](Record own) { return bool_text(own.may_share_device); }),
         check_equal("have different options: measure_thresholds is",
                     [&](Record own) { return bool_text(own.measures_thresholds); }),
+        check_equal("have different options: one_shot_bytes is",
+                    [](Record own) { return own.one_shot_bytes; }),
         check_transports(), check_handle_types(options_.name, member_list_), check_devices()}) {
     if (!checked.ok()) return checked;
   }
@@ -320,16 +324,17 @@ Status Communicator::leave(Deadline deadline) {
   const TimedLock lock(collective_mutex_);
   if (has_left_)
     return Status::invalid_argument(text("group ", options_.name, " was already left"));
-  const Status finished = finish(deadline);
+  // An error of this rank's own operations does not fail the group for the other ranks.
+  const Status flushed = announce_close(deadline);
+  const Status finished = exchange_.finish(deadline);
   disconnect(finished);
-  return finished;
+  return finished.ok() ? flushed : finished;
 }
 
 // Remote ranks close their connections once all ranks have reached the last exchange, so the end of
-// a connection must not count as a failure from here on.
-Status Communicator::finish(Deadline deadline) {
-  if (remotes_ != nullptr) remotes_->announce_close(deadline);
-  return exchange_.finish(deadline);
+// a connection must not count as a failure after this call.
+Status Communicator::announce_close(Deadline deadline) {
+  return remotes_ == nullptr ? Status() : remotes_->announce_close(deadline);
 }
 
 // Heartbeats continue until the end, because the other ranks may still be leaving.

@@ -57,6 +57,9 @@ struct CommunicatorOptions {
   bool may_share_device = false;    // several ranks may use one device
   // Whether the group measures thresholds after joining. The same on all ranks.
   bool measures_thresholds = false;
+  // The initial threshold of the group's all-reduce (thresholds.h). The same on all ranks, because
+  // all ranks must choose the same algorithm.
+  size_t one_shot_bytes = 0;
   bool use_multicast = true;  // use multicast if the devices of all ranks support it
   bool use_fabric = false;    // prefer fabric handles even on one machine
   // The transport to ranks on other machines; null if none is needed. Also owned by the user.
@@ -110,9 +113,9 @@ class Communicator {
   // when work of this rank has failed: other ranks may still use the objects.
   void keep_multicast() { multicast_releaser_->defer_releases(); }
 
-  // Leaves the group. Collective. Returns an error if the group did not end cleanly. If another
-  // thread of this rank is still in a rendezvous at the deadline, fails the group, which ends that
-  // rendezvous.
+  // Leaves the group. Collective. Returns an error if the group did not end cleanly, or if a remote
+  // rank rejected an operation that this rank posted. If another thread of this rank is still in a
+  // rendezvous at the deadline, fails the group, which ends that rendezvous.
   Status leave(Deadline deadline) ASHLAR_EXCLUDES(collective_mutex_);
 
  private:
@@ -128,7 +131,7 @@ class Communicator {
   PeerConnections::Options connection_options() const;
   Status connect(Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
   Status connect_remotes(Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
-  Status finish(Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
+  Status announce_close(Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
   void disconnect(const Status& reason) ASHLAR_REQUIRES(collective_mutex_);
   void expire_keys(Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
   void begin_phase(Phase phase);

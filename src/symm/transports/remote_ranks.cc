@@ -20,13 +20,15 @@ Result<std::shared_ptr<RemoteRanks>> RemoteRanks::connect(std::shared_ptr<Transp
   return ranks;
 }
 
-void RemoteRanks::announce_close(Deadline deadline) const {
+Status RemoteRanks::announce_close(Deadline deadline) const {
+  Status first;
   for (const auto& each : endpoints_) {
     if (each == nullptr) continue;
-    // Ignores errors. If the peer is lost, the group has already been notified.
-    (void)each->quiet(deadline).ok();
+    Status flushed = each->quiet(deadline);
+    if (first.ok()) first = std::move(flushed);
     each->announce_close();
   }
+  return first;
 }
 
 }  // namespace ashlar::symm

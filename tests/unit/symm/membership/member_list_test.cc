@@ -230,6 +230,8 @@ TEST(MemberListConcurrency, RejectsDifferentOptionsByName) {
   shares.may_share_device = true;
   CommunicatorOptions measures;
   measures.measures_thresholds = true;
+  CommunicatorOptions larger_one_shot;
+  larger_one_shot.one_shot_bytes = 4096;
   const std::vector<Status> sharing = join_with(7, 7, shares, {});
   EXPECT_EQ(sharing[0].kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(sharing[0].message(), HasSubstr("may_share_device is: rank 0: true, rank 1: false"));
@@ -237,6 +239,9 @@ TEST(MemberListConcurrency, RejectsDifferentOptionsByName) {
   EXPECT_EQ(measuring[0].kind(), StatusKind::kInvalidArgument);
   EXPECT_THAT(measuring[0].message(),
               HasSubstr("measure_thresholds is: rank 0: false, rank 1: true"));
+  const std::vector<Status> one_shot = join_with(1, 2, {}, larger_one_shot);
+  EXPECT_EQ(one_shot[0].kind(), StatusKind::kInvalidArgument);
+  EXPECT_THAT(one_shot[0].message(), HasSubstr("one_shot_bytes is: rank 0: 0, rank 1: 4096"));
 }
 
 TEST(MemberListConcurrency, RejectsASharedDeviceUnlessAllowed) {
