@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Comparison of two recordings.
+// Tests the comparison of two recordings.
 #include "analysis/diff.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Causes of the gap between reserved and requested bytes.
+// Tests the causes of the gap between reserved and requested bytes.
 #include "analysis/gap_causes.h"
 
 #include <gtest/gtest.h>

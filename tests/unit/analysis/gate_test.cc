@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parsing of limits, and regression checks.
+// Tests the parsing of limits, and regression checks.
 #include "analysis/gate.h"
 
 #include <gmock/gmock.h>

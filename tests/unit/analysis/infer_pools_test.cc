@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inference of pools that a trace does not contain. tests/golden/replay_golden_test.cc tests a
-// complete recording (graph_pools).
+// Tests the inference of pools that a trace does not contain. tests/golden/replay_golden_test.cc
+// tests a complete recording (graph_pools).
 #include "analysis/infer_pools.h"
 
 #include <gtest/gtest.h>
@@ -108,8 +108,8 @@ TEST_F(InferPoolsTest, InfersAFlushBeforeAnAllocation) {
   }
 }
 
-// A released pool frees its small segments before its large ones, each ordered by stream, size and
-// address. A free that breaks this order belongs to the next pool.
+// A released pool frees its small segments before its large segments, each group ordered by stream,
+// size and address. A free that breaks this order belongs to the next pool.
 TEST_F(InferPoolsTest, SeparatesConsecutivePoolsByFreeOrder) {
   add_final_segment(kFirstSegment, kCached);
   free_segment(kThirdSegment, 2 * kMiB);

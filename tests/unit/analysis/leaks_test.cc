@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Leaks, and usage patterns that are not leaks.
+// Tests leaks, and usage patterns that are not leaks.
 #include "analysis/leaks.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ class Loop {
 TEST(LeaksTest, IgnoresDisplacedAllocations) {
   Loop loop;
   for (size_t i = 0; i < kSteps; ++i) {
-    loop.trace.alloc(2, 1'000'000).from(2);  // displaces the previous one
+    loop.trace.alloc(2, 1'000'000).from(2);  // displaces the previous allocation
     loop.keep(100, 3);
   }
   const LeakReport leaks = leaks_in(loop.trace, {.min_growth_fraction = 0.005});

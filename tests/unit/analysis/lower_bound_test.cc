@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lower bound on the memory that a trace needs, compared with the layout that the packer finds.
+// Compares the lower bound on the memory that a trace needs with the layout that the packer finds.
 #include "analysis/lower_bound.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The packing checker, and packings of hand-written and random lifetimes.
+// Tests the packing checker, and packings of hand-written and random lifetimes.
 #include "analysis/packing.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 // Returns the peak of live bytes, which is a lower bound on the height of any packing.
 uint64_t bound_of(const std::vector<Lifetime>& lifetimes) {
-  std::map<uint32_t, uint64_t> changes;  // modulo 2^64
+  std::map<uint32_t, uint64_t> changes;  // by time, modulo 2^64
   for (const Lifetime& each : lifetimes) {
     changes[each.begin] += each.bytes;
     changes[each.end] -= each.bytes;
@@ -100,7 +100,7 @@ TEST(PackingTest, SharesAddressesOfDisjointLifetimes) {
 }
 
 TEST(PackingTest, UsesHoles) {
-  // The last allocation fits into the hole that the second one leaves.
+  // The last allocation fits into the hole that the second allocation leaves.
   const std::vector<Lifetime> lifetimes = {{0, 9, 30}, {0, 3, 20}, {0, 9, 40}, {3, 9, 20}};
   const Packing packing = pack(lifetimes);
   EXPECT_TRUE(is_valid_packing(lifetimes, packing));

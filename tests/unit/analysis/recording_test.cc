@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which devices a recording has, which device is selected by default, and what is computed when a
-// recording is opened.
+// Tests which devices a recording has, which device is selected by default, and what is computed
+// when a recording is opened.
 #include "analysis/recording.h"
 
 #include <gmock/gmock.h>

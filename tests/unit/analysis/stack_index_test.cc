@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbering of stacks by content, and boilerplate frames.
+// Tests the numbering of stacks by content, and boilerplate frames.
 #include "analysis/stack_index.h"
 
 #include <gtest/gtest.h>

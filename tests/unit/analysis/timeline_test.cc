@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes after each entry, peaks, plots, and the allocations that are present at a moment.
+// Tests the bytes after each entry, peaks, plots, and the allocations that are present at a moment.
 #include "analysis/timeline.h"
 
 #include <gtest/gtest.h>

@@ -60,7 +60,8 @@ TEST_F(BiasedMutexConcurrency, BiasesToARepeatedOwner) {
   EXPECT_FALSE(is_owned(lock_)) << "the other thread has taken it";
 }
 
-// The mutexes of an ended thread pass to at most one other thread: the one that reuses its record.
+// The mutexes of an ended thread pass to at most one other thread: the thread that reuses its
+// record.
 TEST_F(BiasedMutexConcurrency, LocksAfterItsOwnerThreadEnded) {
   for (int i = 0; i < 50; ++i) {
     std::thread([&] { lock_often(lock_); }).join();
@@ -88,7 +89,7 @@ TEST_F(BiasedMutexConcurrency, ExcludesThreadsWhileOwnersChange) {
   constexpr int kRounds = 300;
   const auto work = [&] {
     for (int round = 0; round < kRounds; ++round) {
-      for (int i = 0; i < 100; ++i) {  // often enough to become the owner
+      for (int i = 0; i < 100; ++i) {  // the thread locks often enough to become the owner
         const Guard guard(lock_);
         ++count;
       }

@@ -130,8 +130,8 @@ TEST(FdPassingTest, FailsWhenTheKernelDropsDescriptors) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit tight = before;
-  // Allows three more descriptors than are open, but four are received. The limit is not lower,
-  // because a sanitizer needs two descriptors itself.
+  // The limit allows three more descriptors than are open, but four are received. The limit is not
+  // lower, because a sanitizer needs two descriptors itself.
   tight.rlim_cur = static_cast<rlim_t>(next.get()) + 4;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
   std::array<uint8_t, 8> buffer{};

@@ -87,7 +87,7 @@ TEST(IntrusiveTreeTest, StaysSortedUnderRandomOperations) {
   EXPECT_EQ(backwards, std::vector<int>(model.rbegin(), model.rend()));
 }
 
-// Sorted insertions degrade a plain search tree. Counts steps instead of measuring time.
+// Sorted insertions degrade a plain search tree. The test counts steps instead of measuring time.
 TEST(IntrusiveTreeTest, StaysShallowAfterSortedInsertions) {
   constexpr int kCount = 10'000;
   std::vector<Number> numbers(kCount);

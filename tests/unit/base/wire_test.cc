@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Round trips from WireWriter to WireReader, and malformed input.
+// Tests round trips from WireWriter to WireReader, and malformed input.
 #include "base/wire.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(Wire, ReadsWhatWasWritten) {
 TEST(Wire, FailsOnTruncatedInput) {
   WireReader reader("abc");
   EXPECT_EQ(reader.number<uint32_t>(), 0U);
-  EXPECT_EQ(reader.number<uint8_t>(), 0);  // all further reads return nothing
+  EXPECT_EQ(reader.number<uint8_t>(), 0);  // all further reads return 0
   EXPECT_FALSE(reader.ok());
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests that the demo serves the same requests with every engine, and that each engine reserves
-// less than the previous one.
+// less than the previous engine.
 #include "cli/demo/demo_engines.h"
 
 #include <gtest/gtest.h>

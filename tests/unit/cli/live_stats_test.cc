@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parsing of valid and malformed statistics of a monitored process.
+// Tests the parsing of valid and malformed statistics of a monitored process.
 #include "cli/live/live_stats.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Formats stacks, including stacks from untrusted files, as text.
+// Tests that stacks, including stacks from untrusted files, are formatted as text.
 #include "cli/terminal/stack_text.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Detection of the terminal's encoding.
+// Tests the detection of the terminal's encoding.
 #include "cli/terminal/terminal.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The output of `ashlar top`.
+// Tests the output of `ashlar top`.
 #include "cli/live/top_text.h"
 
 #include <gmock/gmock.h>

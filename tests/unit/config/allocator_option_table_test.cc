@@ -24,8 +24,8 @@ using ::testing::HasSubstr;
 
 struct ValidValue {
   const char* setting;
-  void (*change)(AllocatorOptions& options);  // relative to the defaults
-  const char* canonical = nullptr;            // null: `setting`; empty: only defaults
+  void (*change)(AllocatorOptions& options);  // changes defaults to the expected options
+  const char* canonical = nullptr;            // null: `setting`; empty: all defaults
 };
 
 const ValidValue kValidValues[] = {

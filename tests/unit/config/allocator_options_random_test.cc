@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random tests: options round-trip through text, and random text is accepted or rejected with a
-// message. Prints the seed of a failing run.
+// Random tests: options round-trip through text, and random text is either accepted or rejected
+// with a message. The test prints the seed of a failing run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ constexpr size_t kTiB = size_t{1} << 40;
 
 bool one_in(Random& random, uint64_t count) { return random.below(count) == 0; }
 
-// Draws a size from `min` to `max`: whole MiB, or any number of bytes.
+// Draws a size from `min` to `max`, either in whole MiB or any number of bytes.
 size_t draw_bytes(Random& random, size_t min, size_t max) {
   const size_t bytes = min + random.below(max - min + 1);
   if (one_in(random, 2)) return bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of the environment variables and their error messages. All but one use `Environment` values
-// instead of the process's environment.
+// Tests of the environment variables and their error messages. All tests but one use `Environment`
+// values instead of the process's environment.
 #include "config/environment.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The probe that decides `can_alias`, on drivers that support aliases, refuse them, or lose data.
+// Tests the probe that decides `can_alias`, on drivers that support aliases, refuse them, or lose
+// data.
 #include "unit/device/gpu_fixture.h"
 
 namespace ashlar {

@@ -19,8 +19,8 @@ using cuda::kAttributeMulticast;
 using cuda::kAttributeRdmaWithVirtualMemory;
 using cuda::kAttributeVirtualMemory;
 
-// Whether two types have the same ABI: both are pointers, or both are classes or both are integers
-// or enumerations, of the same size.
+// Returns whether two types have the same ABI: they have the same size, and both are pointers, both
+// are classes, or both are integers or enumerations.
 template <typename Ours, typename Theirs>
 constexpr bool has_same_abi() {
   if constexpr (std::is_pointer_v<Ours>) {

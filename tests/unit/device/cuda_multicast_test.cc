@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Multicast objects of the cuda back end: use, errors, and release of all resources.
+// Tests multicast objects of the cuda back end: use, errors, and release of all resources.
 #include "device/gpu/gpu_multicast.h"
 #include "standin/control.h"
 #include "unit/device/gpu_fixture.h"

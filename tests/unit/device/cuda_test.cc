@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cuda back end next to other libraries in one process, driver failures, and drivers with
+// Tests the cuda back end next to other libraries in one process, driver failures, and drivers with
 // missing features.
 #include <unistd.h>
 
@@ -272,8 +272,8 @@ TEST_F(CudaTest, FailedReleaseCanBeRetried) {
   }
 }
 
-// The driver does not align small host memory to pages, so the back end allocates again with one
-// more page. This second allocation fails.
+// The driver does not align small allocations of host memory to pages, so the back end allocates
+// again with one more page. This second allocation fails.
 TEST_F(CudaTest, FailedHostAllocationLeavesNoEntry) {
   (void)device().properties();
   control().inject({.call = DeviceCall::kAllocateHost, .nth = 2});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loading a driver by several names, and the reported reasons. System libraries and temporary files
-// serve as drivers.
+// Tests loading a driver by several names, and the reasons that are reported for failures. System
+// libraries and temporary files serve as drivers.
 #include "device/driver_library.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cuda back end on its stand-in driver. Tests can also call the driver directly, like another
-// library of the process.
+// A fixture with the cuda back end on its stand-in driver. Tests can also call the driver directly,
+// like another library in the process.
 #pragma once
 
 #include <dlfcn.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HIP: the thread's current device, the runtime's last error, and AMD devices presented as cuda.
+// Tests HIP: the thread's current device, the runtime's last error, and AMD devices presented as
+// cuda.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The registry of back ends and their devices.
+// Tests the registry of back ends and their devices.
 #include "device/registry.h"
 
 #include <gmock/gmock.h>

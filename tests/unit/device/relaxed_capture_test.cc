@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RelaxedCapture: changing and restoring the thread's capture mode.
+// Tests that RelaxedCapture changes and restores the thread's capture mode.
 #include "device/relaxed_capture.h"
 
 #include "unit/device/sim/machine_fixture.h"

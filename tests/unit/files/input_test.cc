@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plain and compressed input: valid, corrupt, truncated and too large.
+// Tests plain and compressed input: valid, corrupt, truncated and too large.
 #include "files/input.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ std::string some_bytes() {
 TEST(Input, DetectsCompressionByContent) {
   const std::string bytes = some_bytes();
   for (const Compression compression : kAll) {
-    // Uses EXPECT_TRUE, because EXPECT_EQ would print the bytes.
+    // These checks use EXPECT_TRUE, because EXPECT_EQ would print the bytes.
     EXPECT_TRUE(read_through(compressed(bytes, compression)) == bytes);
     EXPECT_TRUE(read_through(compressed(bytes, compression), {.decompress_ahead = false}) == bytes);
     EXPECT_EQ(read_through(compressed("", compression)), "");

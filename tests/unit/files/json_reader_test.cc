@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading of snapshots from JSON.
+// Tests the reading of snapshots from JSON.
 #include "files/json_reader.h"
 
 #include <gmock/gmock.h>
@@ -73,8 +73,8 @@ TEST(JsonReader, RejectsAnUnterminatedString) {
 }
 
 TEST(JsonReader, DropsConvertedValues) {
-  // 300 entries with stacks of 100 frames each. The limit suffices for the entries, but not for all
-  // frames at the same time.
+  // The file has 300 entries with stacks of 100 frames each. The limit suffices for the entries,
+  // but not for all frames at the same time.
   Snapshot snapshot = sample_snapshot();
   snapshot.tables.stacks[1].frames.assign(100, 1);
   for (int i = 0; i < 300; ++i) snapshot.device_traces[0].push_back(snapshot.device_traces[0][1]);

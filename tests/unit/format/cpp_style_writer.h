@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes pickles like PyTorch's C++ writer: protocol 2, all items of a container in one batch,
-// equal strings and shared containers through numbered memo entries, addresses as signed integers.
+// Writes pickles like PyTorch's C++ writer: in protocol 2, with all items of a container in one
+// batch, with numbered memo entries for equal strings and shared containers, and with addresses as
+// signed integers.
 #pragma once
 
 #include <map>
@@ -74,7 +75,7 @@ class CppStyleWriter final : public ValueWriter {
     out_.put(opcodes);
     open_.push_back(std::exchange(next_, kNothing));
   }
-  // A shared container is memoized when it is complete.
+  // Ends a container. A shared container is memoized when it is complete.
   void end(char opcode) {
     out_.put(opcode);
     if (open_.back() != kNothing) {

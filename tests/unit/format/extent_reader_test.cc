@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading of views and extents, and rejection of inconsistent ones.
+// Tests the reading of views and extents, and the rejection of inconsistent views and extents.
 #include "format/extent_reader.h"
 
 #include <gmock/gmock.h>

@@ -226,7 +226,7 @@ TEST(PickleMachine, SurvivesAListThatContainsItself) {
 }
 
 TEST(PickleMachine, SurvivesExponentialSharing) {
-  // Each list contains the previous one ten times: 10^200 values if expanded.
+  // Each list contains the previous list ten times, so the expanded value would have 10^200 items.
   std::string bytes = "]\x94";
   for (int i = 0; i < 200; ++i) {
     const std::string again(1, static_cast<char>(i));

@@ -41,7 +41,7 @@ inline std::string pair(int32_t first, int32_t second) {
 }
 inline std::string boolean(bool value) { return value ? "\x88" : "\x89"; }
 
-// A complete pickle: header, value and STOP.
+// Returns a complete pickle: header, value and STOP.
 inline std::string whole(std::string_view value) { return "\x80\x04" + std::string(value) + "."; }
 
 inline std::string repeat(std::string_view part, size_t count) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Normalization of tables.
+// Tests the normalization of tables.
 #include "format/renumber_tables.h"
 
 #include <gmock/gmock.h>

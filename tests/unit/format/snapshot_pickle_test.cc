@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Round trips of snapshots through pickles.
+// Tests round trips of snapshots through pickles.
 #include "format/snapshot_pickle.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ TEST(SnapshotPickle, WritesBatchesOfAtMostAThousandItems) {
   Snapshot snapshot;
   snapshot.device_traces.resize(1);
   snapshot.device_traces[0].resize(2500);
-  // The entries need two full batches and a partial one. Each batch ends with the SETITEMS opcode
+  // The entries need two full batches and a partial batch. Each batch ends with the SETITEMS opcode
   // of its last entry ("u") and its own APPENDS opcode ("e").
   const std::string bytes = written(snapshot);
   EXPECT_EQ(count_of("ue", bytes), 2u + 1u);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All versions of PyTorch's schema, and invalid files. The file is long because each version of the
-// schema needs its own sample.
+// Tests all versions of PyTorch's schema, and invalid files. The file is long because each version
+// of the schema needs its own sample.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -455,7 +455,7 @@ TEST(SnapshotSchema, RejectsCycles) {
 }
 
 TEST(SnapshotSchema, RejectsExplosiveSharing) {
-  // One list of thousands of blocks, shared by thousands of segments: 400 kB that would expand to
+  // One list of thousands of blocks is shared by thousands of segments. The 400 kB would expand to
   // 16 million blocks.
   const size_t count = 4000;
   std::string blocks = "](";

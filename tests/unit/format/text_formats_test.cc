@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UTF-8, JSON, Perfetto traces and CSV.
+// Tests UTF-8, JSON, Perfetto traces and CSV.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,7 +94,7 @@ TEST(Perfetto, CountersFollowTheTrace) {
 
 TEST(Perfetto, CompletesATraceWithoutABeginning) {
   Snapshot snapshot;
-  snapshot.segments.push_back(sample_snapshot().segments[0]);  // 3 MiB
+  snapshot.segments.push_back(sample_snapshot().segments[0]);  // a segment of 3 MiB
   TraceEntry entry;
   entry.action = TraceAction::kSegmentAlloc;
   entry.bytes = 1 << 20;

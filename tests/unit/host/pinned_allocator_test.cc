@@ -193,7 +193,7 @@ TEST_F(PinnedAllocatorTest, TrimReportsReleaseErrors) {
 
 // --- locking
 
-// While one device call blocks, other calls of the allocator still proceed.
+// While one device call blocks, other calls on the allocator still proceed.
 class PinnedLockTest : public PinnedTest, public ::testing::WithParamInterface<DeviceCall> {};
 
 TEST_P(PinnedLockTest, HoldsNoLockDuringDeviceCalls) {

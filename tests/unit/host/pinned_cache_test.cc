@@ -62,8 +62,8 @@ TEST_F(PinnedCacheTest, SmallRequestMayWasteOnePage) {
   EXPECT_EQ(take(4 * kKiB), nullptr);
 }
 
-// PyTorch's issue 192722: the bucket of a request also contains unrounded blocks that are too small
-// for it.
+// As in PyTorch's issue 192722, the bucket of a request also contains unrounded blocks that are too
+// small for the request.
 TEST_F(PinnedCacheTest, SkipsTooSmallBlocksOfTheSameClass) {
   options_.pytorch_compatible = true;
   options_.pinned.max_round_bytes = 4 * kMiB;

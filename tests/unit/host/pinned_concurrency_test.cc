@@ -41,7 +41,7 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
       std::byte* memory = block->memory.begin;
       memory[0] = memory[bytes - 1] = tag;
       for (uint64_t uses = random.below(3); uses > 0; --uses) {
-        // One stream per block: two streams writing one block would race.
+        // Each block has one stream, because two streams writing one block would race.
         const StreamId stream = streams_[seed % streams_.size()];
         ASSERT_TRUE(device().call_host(stream, [=] { memory[0] = tag; }).ok());
         if (random.below(2) == 0) {

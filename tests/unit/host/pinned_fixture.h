@@ -31,7 +31,7 @@ class PinnedTest : public ::testing::Test {
   Device& device() { return machine_->device(sim::kFirst); }
   Device& other_device() { return machine_->device(sim::kSecond); }
 
-  // The allocator under test, created on first use.
+  // Returns the allocator under test, which is created on first use.
   PinnedAllocator& pinned() {
     if (allocator_ == nullptr) make();
     return *allocator_;

@@ -26,7 +26,7 @@ struct ModelBlock {
   size_t pool = 0;          // 0 is the default pool
   std::set<size_t> uses{};  // streams without a recorded event
   std::set<uint64_t> captures{};
-  std::map<size_t, int> wait_until{};  // by stream: the done_count from which the block is free
+  std::map<size_t, int> wait_until{};  // by stream: done_count from which the stream is done
 };
 
 struct ModelStream {
@@ -65,7 +65,7 @@ class PinnedModel {
     return in_steps <= max_cached_bytes() ? in_steps : in_pages;
   }
 
-  // Returns the size of the cached block that serves the request; empty if new memory is needed.
+  // Returns the size of the cached block that serves the request; nullopt if new memory is needed.
   std::optional<size_t> best_cached_bytes(size_t requested, size_t pool) const {
     const size_t least = block_bytes(requested);
     const size_t most = options_.pytorch_compatible
@@ -95,8 +95,8 @@ class PinnedModel {
     }
   }
 
-  // The common part of allocate, free and trim: records events where possible and frees finished
-  // blocks.
+  // Performs the common part of allocate, free and trim: records events where possible and frees
+  // finished blocks.
   void sweep() {
     std::vector<ModelBlock> still_pending;
     for (ModelBlock& block : pending) {
@@ -140,7 +140,7 @@ class PinnedModel {
   }
 
   std::vector<ModelStream> streams;
-  std::array<ModelPool, 3> pools{};  // the first is the default pool
+  std::array<ModelPool, 3> pools{};  // pools[0] is the default pool
   std::vector<ModelBlock> live;
   std::vector<ModelBlock> pending;
   std::vector<ModelBlock> in_graph;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random operations compared with the naive model after every step. --gtest_random_seed=N sets
-// another seed.
+// Performs random operations, and compares the allocator with the naive model after every step.
+// --gtest_random_seed=N sets another seed.
 #include <array>
 #include <iostream>
 
@@ -180,7 +180,7 @@ class PinnedRandomTest : public PinnedTest, public ::testing::WithParamInterface
     model_->sweep();
   }
 
-  // Each pool has its own stream, which is used for nothing else.
+  // Each pool has its own stream, which only routes allocations to the pool.
   static StreamId stream_of(size_t pool) { return StreamId(1000 + pool); }
   static PoolId id_of(size_t pool) { return {0, pool}; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fails every device call once, in every way. No block may be lost, nothing may leak, and all
+// Fails every device call once, with every fault. No block may be lost, nothing may leak, and all
 // memory must be reclaimed once the device has recovered.
 #include <array>
 #include <ostream>
@@ -78,8 +78,8 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
       live.push_back(*block);
       return *block;
     }
-    // Queues work that writes to the block, each device to its own byte. If the memory is released
-    // too early, the write fails the test.
+    // Queues work that writes to the block. Each device writes to its own byte. If the memory is
+    // released too early, the write fails the test.
     void use(PinnedBlock* block, const DeviceStream& use) {
       if (block == nullptr || !allocator->record_stream(block, use).ok()) return;
       std::byte* memory = block->memory.begin + use.device->properties().index.value();
@@ -102,7 +102,7 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
       capturing.push_back(*stream);
     }
 
-    // Makes the devices work again, and expects that everything is reclaimed.
+    // Makes the devices work again, and expects that all memory is reclaimed.
     void recover() {
       machine->clear_faults();
       machine->revive(sim::kFirst);
@@ -147,7 +147,7 @@ class PinnedSweepTest : public ::testing::TestWithParam<SweepCase> {
     std::array<DeviceStream, 2> uses;
     std::vector<PinnedBlock*> live;
     std::vector<CaptureId> captures;
-    std::vector<StreamId> capturing;  // possibly still capturing, if ending the capture failed
+    std::vector<StreamId> capturing;  // may still be capturing, if ending the capture failed
     bool machine_was_lost = false;
   };
 

@@ -29,7 +29,7 @@ class SteppedClock final : public Clock {
     now_ns_ += duration_ns;
   }
 
-  // Waits until `count` sleeps have begun. Returns the duration of the latest one.
+  // Waits until `count` sleeps have begun. Returns the duration of the latest sleep.
   int64_t await_sleep(int count) {
     MutexLock lock(mutex_);
     while (sleep_count_ < count) lock.wait(changed_);

@@ -18,8 +18,8 @@ namespace ashlar::http {
 
 inline constexpr const char* kToken = "0123456789abcdef";
 
-// A handler that responds with the path and query of a request, or with the length of its body if
-// it has one.
+// A handler that responds with the path and query of a request or, if the request has a body, with
+// the length of the body.
 class Echo final : public Handler {
  public:
   Response handle(const Request& request) override {
@@ -59,7 +59,7 @@ class ServerTest : public ::testing::Test {
   std::string request(const std::string& line, const std::string& fields = "") const {
     return line + " HTTP/1.1\r\nHost: " + host() + "\r\n" + fields + "\r\n";
   }
-  // Sends bytes on a new connection and returns everything received.
+  // Sends bytes on a new connection and returns all bytes received.
   std::string exchange(const std::string& bytes) const {
     SocketClient client(server_->port());
     client.send(bytes);

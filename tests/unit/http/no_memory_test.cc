@@ -20,10 +20,11 @@
 
 namespace {
 
-// The number of allocations that succeed before one fails; negative: none fails. Sequentially
-// consistent, because it is set before a request is sent and read after the response.
+// The number of allocations that succeed before one fails; negative: none fails. Accesses are
+// sequentially consistent, because the number is set before a request is sent and read after the
+// response.
 std::atomic<int64_t> allocations_before_failure{-1};
-// Whether allocations of this thread never fail. Set in the test's own threads.
+// Whether allocations of this thread never fail. The test sets it in its own threads.
 thread_local bool is_exempt = false;
 
 void* allocate_or_fail(size_t bytes) noexcept {

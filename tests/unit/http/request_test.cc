@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of parsing requests, including malformed ones.
+// Tests of parsing requests, including malformed requests.
 #include "http/request.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace ashlar::http {
 namespace {
 
-// Adds CRLF line endings and a Host header.
+// Returns a request head with CRLF line endings and a Host header.
 std::string head(const std::string& request_line, const std::string& fields = "") {
   return request_line + "\r\nHost: localhost:80\r\n" + fields + "\r\n";
 }

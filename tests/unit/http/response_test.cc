@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of parsing responses, including malformed ones.
+// Tests of parsing responses, including malformed responses.
 #include "http/response.h"
 
 #include <gtest/gtest.h>

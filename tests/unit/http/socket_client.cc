@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes blocking calls on a plain socket.
+// Implements the client with blocking calls on a plain socket.
 #include "unit/http/socket_client.h"
 
 #include <arpa/inet.h>

@@ -14,7 +14,7 @@ class SocketClient {
  public:
   explicit SocketClient(uint16_t port);
 
-  // Returns false if the server has closed the connection.
+  // Sends bytes. Returns false if the server has closed the connection.
   bool send(std::string bytes);
   void end_sending();
   // Reads until the server closes the connection.
@@ -29,9 +29,9 @@ class SocketClient {
   std::string ahead_;
 };
 
-// Returns the status code; 0 if there is none.
+// Returns the status code; 0 if the response has none.
 int code_of(const std::string& response);
-// Returns the part after the empty line.
+// Returns the body, which is the part after the empty line.
 std::string body_of(const std::string& response);
 
 }  // namespace ashlar

@@ -83,8 +83,8 @@ TEST(OneTimeTokensTest, FindsTheUserOfThePeer) {
 }
 
 TEST(OneTimeTokensTest, OrphanedSocketHasNoUser) {
-  // The kernel lists a half-closed socket with its owner. It lists a socket that its process has
-  // closed (FIN_WAIT2, TIME_WAIT), and a connection that was not accepted yet, with user 0.
+  // The kernel lists a half-closed socket with its owner. With user 0, it lists a socket that its
+  // process has closed (FIN_WAIT2, TIME_WAIT), and a connection that was not accepted yet.
   const auto line = [](const char* state, const char* uid, const char* inode) {
     return text("   0: 0100007F:A1B2 0100007F:1F90 ", state,
                 " 00000000:00000000 00:00000000 00000000 ", uid, " 0 ", inode, " 1 0 20 4 30\n");

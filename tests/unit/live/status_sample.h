@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sample status of a process, built without real allocators.
+// Builds a sample status of a process without real allocators.
 #pragma once
 
 #include <string>

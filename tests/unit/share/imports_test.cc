@@ -153,7 +153,7 @@ TEST_P(ImportsTest, DestructorWaitsForStreams) {
   EXPECT_EQ(exporter_.read(block.buffer.address()), 0x09090909U);
 }
 
-// An event recorded on a capturing stream would become part of its graph.
+// An event recorded on a capturing stream would become part of the stream's graph.
 TEST_P(ImportsTest, DoesNotTouchCapturingStreams) {
   Imports imports(device());
   const SharedBlock block = share_block(3 * kMiB);
@@ -292,7 +292,7 @@ TEST_P(ImportsTest, SurvivesFailureOfAnyCall) {
       const Status collect_status = imports.collect();
       if (!collect_status.ok()) any_failed = true;
       importer_.machine->clear_faults();
-      // Completes rollbacks that failed earlier.
+      // This call completes rollbacks that failed earlier.
       EXPECT_TRUE(must(device().synchronize_device()));
       EXPECT_TRUE(must(imports.collect())) << nth;
       calls_undone = importer_.calls(DeviceCall::kReserve) +

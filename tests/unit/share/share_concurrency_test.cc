@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many threads share, open, close and free concurrently; nothing remains pinned at the end.
+// Tests that many threads can share, open, close and free concurrently, and that no block remains
+// pinned at the end.
 #include <thread>
 #include <vector>
 

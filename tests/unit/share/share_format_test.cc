@@ -174,7 +174,7 @@ TEST(ShareFormatTest, RejectsInconsistentNumbers) {
               HasSubstr(kBadGranules));
   EXPECT_THAT(wrong(extents(),
                     [](ShareHandle& h) {
-                      h.granule_bytes = uint64_t{1} << 62;  // times 4 overflows to 0
+                      h.granule_bytes = uint64_t{1} << 62;  // 4 granules overflow to a size of 0
                       h.granule_count = 4;
                     }),
               HasSubstr(kBadGranules));
@@ -200,7 +200,7 @@ TEST(ShareFormatTest, AcceptsBareAllocationHandle) {
   EXPECT_EQ(handle->offset, 0U);
 }
 
-// Any bytes are either rejected or parsed to a value that serializes to the same bytes.
+// Arbitrary bytes are either rejected, or parsed to a value that serializes to the same bytes.
 TEST(ShareFormatTest, ParsesOrRejectsRandomChanges) {
   const uint64_t seed = 20261115;
   Random random(seed);

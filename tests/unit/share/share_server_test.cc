@@ -72,7 +72,7 @@ class ShareServerTest : public ShareServerFixture {};
 INSTANTIATE_TEST_SUITE_P(Sources, ShareServerTest, all_share_sources(),
                          ::testing::PrintToStringParamName());
 
-// For tests of granules, which plain memory does not have.
+// The fixture for tests of granules, which plain memory does not have.
 class ExtentsServerTest : public ShareServerFixture {};
 INSTANTIATE_TEST_SUITE_P(Sources, ExtentsServerTest,
                          ::testing::Values(ShareSource::kExpandable, ShareSource::kPaged),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds of memory that can be shared: whole segments by device handle, extents by file
-// descriptor. The sharing suites run with each.
+// The kinds of memory that can be shared: whole segments by device handle, and extents by file
+// descriptor. The sharing suites run with each kind.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace ashlar {
 
-// Large enough to span three granules, or to get its own segment.
+// The size of a block that spans three granules, or that gets its own segment.
 inline constexpr size_t kSharedBlockBytes = 50 * kMiB;
 
 enum class ShareSource : uint8_t { kPlain, kExpandable, kPaged };
@@ -38,7 +38,8 @@ inline AllocatorOptions options_of(ShareSource source) {
   return options;
 }
 
-// For INSTANTIATE_TEST_SUITE_P, with ::testing::PrintToStringParamName().
+// Returns the parameters for INSTANTIATE_TEST_SUITE_P, whose names are
+// ::testing::PrintToStringParamName().
 inline auto all_share_sources() {
   return ::testing::Values(ShareSource::kPlain, ShareSource::kExpandable, ShareSource::kPaged);
 }

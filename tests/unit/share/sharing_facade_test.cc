@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(Sources, SharingFacadeTest, all_share_sources(),
                          ::testing::PrintToStringParamName());
 
 TEST_P(SharingFacadeTest, ImporterReadsExporterData) {
-  const Buffer other = exporter_.allocator->allocate(3 * kMiB);  // for a non-zero offset
+  const Buffer other = exporter_.allocator->allocate(3 * kMiB);  // causes a non-zero offset
   const Buffer buffer = exporter_.allocator->allocate(3 * kMiB + 5);
   const Share share = exporter_.allocator->sharing().share(buffer);
   SharedBuffer seen = importer_.allocator->sharing().open(share.handle());

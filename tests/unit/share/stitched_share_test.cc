@@ -15,7 +15,7 @@ constexpr size_t kBlockBytes = 3 * kExtentBytes;
 
 class StitchedShareTest : public ::testing::Test {
  protected:
-  // Allocates blocks of one extent each and frees every other one. Returns the remaining blocks.
+  // Allocates blocks of one extent each and frees every other block. Returns the remaining blocks.
   std::vector<Buffer> leave_holes(size_t count) {
     std::vector<Buffer> left;
     std::vector<Buffer> freed;

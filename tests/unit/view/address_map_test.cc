@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Address maps of hand-written traces, and invariants on random runs.
+// Tests address maps of hand-written traces, and checks invariants on random runs.
 #include "view/address_map.h"
 
 #include <gtest/gtest.h>
@@ -139,7 +139,7 @@ TEST(AddressMapTest, TilesSegmentsOnRandomRuns) {
     const Document document = document_of(random_snapshot({.seed = seed, .entry_count = 2000}));
     for (uint32_t moment = 0; moment < document.entry_count(); moment += 13) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", moment " << moment);
-      std::map<uint64_t, uint32_t> found;  // address to allocation
+      std::map<uint64_t, uint32_t> found;  // allocations, keyed by address
       uint64_t last_end = 0;
       for (const MapSegment& segment : build_map(document, moment)) {
         ASSERT_GE(segment.range.begin.value(), last_end);
@@ -155,8 +155,8 @@ TEST(AddressMapTest, TilesSegmentsOnRandomRuns) {
         }
         ASSERT_EQ(offset, segment.range.bytes);
       }
-      // If several allocations have the same address, the map shows the first one with an alloc
-      // entry, or else the first one.
+      // If several allocations have the same address, the map shows the first allocation with an
+      // alloc entry or, if none has an alloc entry, the first allocation.
       std::map<uint64_t, uint32_t> wanted;
       for (const bool from_before : {false, true}) {
         for (const uint32_t id : present_at(document.allocations(), moment)) {

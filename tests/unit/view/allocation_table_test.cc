@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocation table, compared with naive sorting and filtering.
+// Compares the allocation table with naive sorting and filtering.
 #include "view/allocation_table.h"
 
 #include <gtest/gtest.h>

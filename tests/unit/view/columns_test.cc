@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The byte layout of docs/reference/formats/view.md.
+// Tests the byte layout that docs/reference/formats/view.md specifies.
 #include "view/columns.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extent maps of hand-written traces, and invariants on a real run of the paged engine.
+// Tests extent maps of hand-written traces, and checks invariants on a real run of the paged
+// engine.
 #include "view/extent_map.h"
 
 #include <gtest/gtest.h>
@@ -29,8 +30,8 @@ SnapshotExtent extent_of(uint64_t id, std::vector<SnapshotMapping> mappings) {
 }
 
 // Returns a snapshot with two views. Extent 1 stays in the first view. Extent 2 is mapped behind
-// extent 1 and moves to the second view. Extent 3 is idle at the end. The last entry is the one of
-// the snapshot.
+// extent 1 and moves to the second view. Extent 3 is idle at the end. The last entry records the
+// snapshot.
 Snapshot moving_snapshot() {
   TraceBuilder trace;
   trace.add(TraceAction::kSegmentMap, kExtentAddress, 2 * kMiB)

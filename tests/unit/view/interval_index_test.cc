@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finding the intervals at a moment and the extremes of a series, compared with linear scans.
+// Compares the intervals found at a moment and the extremes of a series with linear scans.
 #include "view/interval_index.h"
 
 #include <gtest/gtest.h>

@@ -63,7 +63,7 @@ class RandomSnapshot {
     const uint64_t percent = random_.below(100);
     switch (slot.use) {
       case Use::kFree:
-        // Sometimes frees an allocation that predates the trace.
+        // Some steps free an allocation that predates the trace.
         slot.bytes = percent < 5 ? 0 : 1 + random_.below(percent < 30 ? 1000 : kSlotBytes);
         slot.stream = random_.below(2) * 0x55;
         slot.stack = static_cast<uint32_t>(random_.below(3));
@@ -109,7 +109,7 @@ class RandomSnapshot {
       final_segment.is_expandable = segment >= kSegmentCount - 2;
       for (uint64_t i = 0; i < kSlotCount; ++i) {
         Slot& slot = slots_[segment * kSlotCount + i];
-        // Sometimes adds a live block without a trace entry.
+        // Some live blocks have no trace entry.
         const bool is_untraced = slot.use == Use::kFree && random_.below(20) == 0;
         if (is_untraced) slot = {Use::kLive, 4096, 0, 1};
         const SnapshotBlockState state = slot.use == Use::kFree ? SnapshotBlockState::kInactive

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random recordings with every kind of missing data, small enough for linear scans.
+// Creates random recordings with every kind of missing data, which are small enough for linear
+// scans.
 #pragma once
 
 #include <memory>

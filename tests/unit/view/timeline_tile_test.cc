@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tiles of random runs, compared column by column with a linear scan.
+// Compares tiles of random runs with a linear scan, column by column.
 #include "view/timeline_tile.h"
 
 #include <gtest/gtest.h>
@@ -158,8 +158,8 @@ TEST(TileTest, GroupsAddUpToRequestedBytes) {
   }
 }
 
-// Returns a snapshot with one allocation from each of many stacks. Sizes increase, and all are live
-// at the end.
+// Returns a snapshot with one allocation from each of many stacks. Sizes increase, and all
+// allocations are live at the end.
 Snapshot many_stacks(uint32_t count) {
   Snapshot snapshot;
   snapshot.device_traces.resize(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests from the page, and the HTTP handler.
+// Tests requests from the page, and the HTTP handler.
 #include "view/viewer.h"
 
 #include <gmock/gmock.h>

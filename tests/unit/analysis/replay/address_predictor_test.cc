@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Predicted addresses, which follow from the driver's rule and from inferred allocations.
+// Tests predicted addresses, which follow from the driver's rule and from inferred allocations.
 #include "analysis/replay/address_predictor.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Distinguishes explicit cache flushes from flushes that failing allocations caused.
+// Tests that explicit cache flushes are distinguished from flushes that failing allocations caused.
 #include "analysis/replay/cache_flushes.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pending frees of a replay: each completes when the trace says so, and frees that complete in
-// order share a stream.
+// Tests pending frees of a replay: each free completes when it completes in the trace, and frees
+// that complete in order share a stream.
 #include "analysis/replay/delayed_frees.h"
 
 #include <optional>
@@ -32,7 +32,7 @@ class DelayedFreesTest : public SimFixture {
     ASSERT_TRUE(block.ok());
     must(frees_->free(allocation, *block, completed_entry));
   }
-  // Returns the number of pending frees. Allocating polls them.
+  // Returns the number of pending frees, after an allocation has polled them.
   int64_t pending_count() {
     Result<Block*> block = engine_->allocate({kBlockBytes, kDefaultStream});
     EXPECT_TRUE(block.ok());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocations that are inferred from recorded addresses. driver_addresses.h describes the driver's
-// rule.
+// Tests allocations that are inferred from recorded addresses. driver_addresses.h describes the
+// driver's rule.
 #include "analysis/replay/inferred_allocations.h"
 
 #include <gtest/gtest.h>

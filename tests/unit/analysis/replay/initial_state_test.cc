@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The initial state of traces whose first entries are missing.
+// Tests the initial state of traces whose first entries are missing.
 #include "analysis/replay/initial_state.h"
 
 #include <gtest/gtest.h>

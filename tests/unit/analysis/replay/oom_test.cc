@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Explanations of out-of-memory failures in small traces.
+// Tests explanations of out-of-memory failures in small traces.
 #include "analysis/replay/oom.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replays of small incomplete traces. tests/golden/replay_golden_test.cc replays complete ones.
+// Tests replays of small incomplete traces. tests/golden/replay_golden_test.cc replays complete
+// traces.
 #include "analysis/replay/replay.h"
 
 #include <gtest/gtest.h>
@@ -166,7 +167,8 @@ TEST_F(ReplayTest, SkipsAllocationsOfZeroBytes) {
   EXPECT_FALSE(result.fidelity->first_divergence);
 }
 
-// Every miss polls the pending frees: one event if they complete in the order of the requests.
+// Every miss polls the pending frees. If they complete in the order of the requests, it polls a
+// single event.
 TEST_F(ReplayTest, PollsOneEventForPendingFreesThatCompleteInOrder) {
   constexpr uint64_t kCount = 300;
   for (uint64_t i = 0; i < kCount; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The alternatives that a report proposes.
+// Tests the alternatives that a report proposes.
 #include "analysis/replay/report.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::Not;
 
-// Six requests, each too large for the hole that the previous one leaves.
+// Six requests, each too large for the hole that the previous request leaves.
 class ReportTest : public testing::Test {
  protected:
   ReportTest() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A clock that follows the times of a trace.
+// Tests the clock that follows the times of a trace.
 #include "analysis/replay/trace_clock.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(TraceClockTest, FollowsTheTimesOfTheTrace) {
   EXPECT_EQ(clock.clock().now_ns(), 0);
   clock.advance_to(at(5'000'250));
   EXPECT_EQ(clock.clock().now_ns(), 250'000);
-  clock.clock().sleep_ns(100'000);  // counts towards the next entry
+  clock.clock().sleep_ns(100'000);  // the sleep counts towards the next entry
   clock.advance_to(at(5'000'300));
   EXPECT_EQ(clock.clock().now_ns(), 350'000);
   clock.advance_to(at(5'001'000));

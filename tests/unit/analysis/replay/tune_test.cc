@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Candidate settings, their replays, and the choice of the best one.
+// Tests candidate settings, their replays, and the choice of the best setting.
 #include "analysis/replay/tune.h"
 
 #include <gmock/gmock.h>
@@ -216,7 +216,7 @@ TEST(BestTrial, PrefersTheDefaultPagedPolicyIfItCompletes) {
   EXPECT_EQ(best_paged_trial({make_trial("", 5, 1), make_paged_trial("", 12, 1)}), std::nullopt);
 }
 
-// Twelve requests that each leave a hole too small for the next one. With plain segments, each
+// Twelve requests that each leave a hole too small for the next request. With plain segments, each
 // request needs a segment; one expandable segment serves all requests.
 class TuneTest : public testing::Test {
  protected:

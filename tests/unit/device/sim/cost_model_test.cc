@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cost model at and between the measured sizes.
+// Tests the cost model at and between the measured sizes.
 #include "device/sim/cost_model.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model of the driver's address assignment.
+// Tests the model of the driver's address assignment.
 #include "device/sim/driver_addresses.h"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ namespace {
 constexpr uint64_t kEnd = uint64_t{1} << 40;
 
 // A sequence of allocations and frees, measured on an H200 with driver 580 after filling the holes
-// that the context left. `steps` has the MiB of each allocation, or -n for a free of the n-th
-// allocation. `mib_below` has the distance in MiB of each allocation from the end of the first
+// that the context left. `steps` has the size in MiB of each allocation, or -n for a free of the
+// n-th allocation. `mib_below` has the distance in MiB of each allocation from the end of the first
 // chunk.
 struct MeasuredSequence {
   const char* name;

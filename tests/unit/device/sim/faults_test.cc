@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fault injection: failing, delayed and hanging calls, and lost devices.
+// Tests fault injection: failing, delayed and hanging calls, and lost devices.
 #include <gtest/gtest.h>
 
 #include <thread>

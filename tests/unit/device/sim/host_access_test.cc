@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host accesses to device memory fault, and the fault is explained.
+// Tests that host accesses to device memory fault, and that the fault is explained.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

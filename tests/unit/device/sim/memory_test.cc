@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of the simulated device: sparseness, merged mappings, limits, bookkeeping mode.
+// Tests the memory of the simulated device: sparseness, merged mappings, limits, bookkeeping mode.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Robustness of the simulated machine: device loss during waits, throwing kernels, forged
+// Tests the robustness of the simulated machine: device loss during waits, throwing kernels, forged
 // descriptors and continuous work.
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deterministic scheduling with a seed.
+// Tests deterministic scheduling with a seed.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -12,7 +12,7 @@ namespace ashlar::sim {
 namespace {
 
 struct Outcome {
-  std::vector<int> order;      // of the kernels
+  std::vector<int> order;      // the order of the kernels
   std::vector<uint32_t> sums;  // final memory contents
   double elapsed_ms = 0;
   friend bool operator==(const Outcome&, const Outcome&) = default;
@@ -85,7 +85,7 @@ TEST(SeededMachineTest, EveryInterleavingRespectsStreamsAndEvents) {
     std::vector<int> position(32);
     for (int i = 0; i < 32; ++i) position[run.order[i]] = i;
     for (int id = 4; id < 32; ++id) ASSERT_LT(position[id - 4], position[id]) << "seed " << seed;
-    // Before its step 4, lane 3 waits for step 3 of lane 0.
+    // Lane 3 waits for step 3 of lane 0 before its own step 4.
     ASSERT_LT(position[3 * 4 + 0], position[4 * 4 + 3]) << "seed " << seed;
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams with worker threads: pausing, destruction, and machines destroyed with queued work.
+// Tests streams with worker threads: pausing, destruction, and machines destroyed with queued work.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -99,7 +99,7 @@ TEST(SimStreamsTest, MachineIsDestroyedWithQueuedAndPausedWork) {
   EXPECT_EQ(ran, 0);
 }
 
-// Eight threads on shared and private streams, ordered by events.
+// Eight threads use shared and private streams, which events order.
 TEST(SimStreamsConcurrencyTest, ManyThreadsQueueRecordWaitAndMap) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
