@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C API does not use the heap on the fast path, and its last error is per thread. The counting
-// operator new applies to the whole executable.
+// Tests that the C API does not use the heap on the fast path, and that its last error is per
+// thread. The counting operator new applies to the whole executable.
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace {
 
-std::atomic<uint64_t> heap_count{0};  // relaxed: only the allocating thread reads it
+std::atomic<uint64_t> heap_count{0};  // relaxed, because only the allocating thread reads it
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Checks StreamOrderedResource against CCCL's own concepts at compile time, if the toolkit's
-// headers are installed. stream_ordered_resource_test.cc has the same checks without them.
+// headers are installed. stream_ordered_resource_test.cc has the same checks without these headers.
 #include "ashlar/stream_ordered_resource.h"
 
 #include <gtest/gtest.h>

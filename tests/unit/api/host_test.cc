@@ -254,8 +254,8 @@ TEST_F(HostAllocatorTest, ReportsDestructorErrorInNextCall) {
     {
       HostBuffer buffer = host.allocate(kPinnedBytes);
       buffer.record_stream(stream);
-      // The free records an event. Fails that call, and its retry when the free polls pending
-      // blocks.
+      // The free records an event. This fault makes that call fail, and also its retry when the
+      // free polls pending blocks.
       machine_->inject({.call = DeviceCall::kRecordEvent, .count = 2});
     }
     if (by_trim) {

@@ -117,7 +117,8 @@ TEST_F(LiveServerTest, ServesSnapshotOfEachAllocator) {
   Snapshot own = allocator.snapshot();
   own.device_traces[0].pop_back();  // the entry that this call of snapshot() added
   EXPECT_EQ(served->segments, own.segments);
-  // Ignores times, because each snapshot refines the clock's calibration and so changes them.
+  // Times are ignored, because each snapshot refines the clock's calibration and so changes the
+  // times.
   ASSERT_EQ(served->device_traces.size(), own.device_traces.size());
   for (Snapshot* each : {&own, &served.value()}) {
     for (TraceEntry& entry : each->device_traces[0]) entry.time_us = 0;
@@ -213,7 +214,7 @@ TEST_F(LiveServerTest, ChildClosesListeningSockets) {
     const ChildProcess child([&](int own_socket_fd) {
       abort_if_hanging();
       notify(own_socket_fd);
-      wait_for_notification(socket_fd);  // until the test ends
+      wait_for_notification(socket_fd);  // waits until the test ends
       return 0;
     });
     if (!wait_for_notification(child.socket_fd())) return 3;  // the child is running

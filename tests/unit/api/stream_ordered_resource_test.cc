@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The behaviour of StreamOrderedResource, and the members that CCCL's concepts require. The
-// concepts are written out here, so that the tests do not need CCCL.
+// Tests the behaviour of StreamOrderedResource, and that it has the members that CCCL's concepts
+// require. The concepts are written out here, so that the tests do not need CCCL.
 #include "ashlar/stream_ordered_resource.h"
 
 #include "ashlar/allocator.h"
@@ -13,7 +13,7 @@ namespace {
 
 struct DeviceAccessible {};
 struct HostAccessible {};
-struct DriverStream;           // what cudaStream_t points to
+struct DriverStream;           // the type that cudaStream_t points to
 using Handle = DriverStream*;  // cudaStream_t
 class StreamRef {              // cuda::stream_ref
  public:

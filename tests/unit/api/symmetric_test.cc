@@ -50,8 +50,8 @@ struct Rank {
   Handle handle;
 };
 
-// Runs each rank on its own thread. Returns the error message of each rank; empty if there was
-// none.
+// Runs each rank on its own thread. Returns the error message of each rank, which is empty if the
+// rank succeeded.
 std::vector<std::string> on_ranks(int world_size, const std::function<void(Rank&)>& body) {
   std::vector<std::string> ended(world_size);
   const std::shared_ptr<Store> store = make_memory_store();
@@ -71,8 +71,8 @@ std::vector<std::string> on_ranks(int world_size, const std::function<void(Rank&
   return ended;
 }
 
-// Returns the message of the InvalidArgument that `operation` throws, or "not refused" if it throws
-// none.
+// Returns the message of the InvalidArgument that `operation` throws, or "not refused" if it does
+// not throw.
 std::string invalid_argument_message(const std::function<void()>& operation) {
   try {
     operation();
@@ -204,9 +204,9 @@ TEST(SymmetricApiConcurrency, SerializesOperationsOfThreadsOfOneRank) {
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-// Two threads of rank 0 call `operation`. The first blocks without a timeout until rank 1 calls it,
-// too. Returns the message of the second thread's timeout error. Repeats the second thread's call
-// if it was not blocked by the first.
+// Two threads of rank 0 call `operation`. The first thread blocks without a timeout until rank 1
+// calls it, too. Returns the message of the second thread's timeout error. Repeats the second
+// thread's call if the first thread did not block it.
 std::string timeout_while_another_thread_waits(
     const std::function<void(Rank&, Timeout)>& operation) {
   std::string message;

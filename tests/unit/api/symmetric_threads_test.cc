@@ -24,8 +24,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// Runs each rank on its own thread. Returns the error message of each rank; empty if there was
-// none.
+// Runs each rank on its own thread. Returns the error message of each rank, which is empty if the
+// rank succeeded.
 std::vector<std::string> on_threads(int world_size,
                                     const std::function<void(const RankSpec&)>& body) {
   std::vector<std::string> ended(static_cast<size_t>(world_size));
@@ -79,7 +79,7 @@ TEST_P(SymmetricThreadsConcurrency, PoolsOfRanksAgreeOnPositions) {
 
 TEST(SymmetricThreadsConcurrency, CountsOperationsAndTimesPhases) {
   const auto ended = on_threads(2, [](const RankSpec& rank) {
-    SymmetricRank own(rank, 64);  // a rendezvous, besides that of the group's signal pad
+    SymmetricRank own(rank, 64);  // makes a rendezvous, in addition to that of the signal pad
     const auto before = own.group.stats();
     EXPECT_THAT(before.operations, IsEmpty());
     const std::vector<std::string> phases = {
@@ -102,7 +102,7 @@ TEST(SymmetricThreadsConcurrency, CountsOperationsAndTimesPhases) {
     EXPECT_THAT(own.group.stats().to_string(),
                 StartsWith("put: 2 calls, 16 bytes\nfetch: 1 call, 8 bytes\nbarrier: 1 call\n"
                            "all_reduce: 1 call, 12 bytes\njoining: 1 time, "));
-    own.group.rendezvous(own.buffer, kTestTimeout);  // local: not counted
+    own.group.rendezvous(own.buffer, kTestTimeout);  // a local call, which is not counted
     EXPECT_EQ(own.group.stats().phases[3].count, 2U);
     own.group.leave(kTestTimeout);
   });
@@ -197,7 +197,7 @@ TEST(SymmetricThreadsConcurrency, RanksRunOnSeparateGpus) {
   EXPECT_THAT(ended, Each(IsEmpty()));
 }
 
-// Returns the message of the TimeoutError that `operation` throws; empty if it throws none.
+// Returns the message of the TimeoutError that `operation` throws; empty if it does not throw.
 std::string timeout_message(const std::function<void()>& operation) {
   try {
     operation();

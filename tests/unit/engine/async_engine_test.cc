@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of the async engine: its driver calls, waits and limitations. The contract suite tests what
-// all engines share.
+// Tests of the async engine: its driver calls, waits and limitations. The contract suite tests the
+// behaviour that all engines share.
 #include "engine/async/async_engine.h"
 
 #include <gmock/gmock.h>
@@ -232,7 +232,8 @@ TEST_F(AsyncEngineTest, DriverCacheIsTrimmedAtTheLimitWithoutWait) {
   free(allocate(400 * kMiB));
   must(device().synchronize_stream(kDefaultStream));
   reset_call_counts();
-  // Less than half of the cached block, so the simulated driver does not reuse that block.
+  // The size is less than half of the cached block, so the simulated driver does not reuse that
+  // block.
   allocate(150 * kMiB);
   EXPECT_LE(used_bytes(), kGiB / 2);
   EXPECT_EQ(waits(), 0U);

@@ -45,8 +45,8 @@ TEST(BlockTable, InsertIsIdempotent) {
   table.remove(block);  // removing an absent block does nothing
 }
 
-// Uses addresses without any alignment, as a custom source may return, and so many entries that the
-// table grows several times.
+// The test uses addresses without any alignment, as a custom source may return, and so many entries
+// that the table grows several times.
 TEST(BlockTable, AgreesWithStdMap) {
   BlockTable table;
   std::deque<Block> blocks;

@@ -68,7 +68,7 @@ TEST_F(CaptureTest, OutsideAllocationLeavesFreesDeferred) {
   start_capture(false);
   const DeviceAddress at = free_block_used_on_both();
   order(side_, main_);
-  allocate(512);  // on a stream outside the capture
+  allocate(512);  // uses a stream outside the capture
   EXPECT_NE(allocate(kMiB, main_)->address, at);
   EXPECT_EQ(stats().active.all.current, 3);
   end_capture();

@@ -148,7 +148,7 @@ TEST_F(CheckpointTest, RejectsRestoreWithUsedBlocks) {
   EXPECT_TRUE(block->is_allocated());
   free(block);
   must(device().synchronize_stream(other));
-  must(engine_->allocate({512, {}}).status());  // collects pending frees
+  must(engine_->allocate({512, {}}).status());  // this call collects pending frees
   restore(checkpoint);
 }
 

@@ -173,7 +173,7 @@ TEST_F(ClassicHooksTest, SourceMayCallTheEngineWhenDestroyed) {
   EXPECT_FALSE(engine_->pool_use_count(kUserPool).ok());
 }
 
-// A source with memory for one segment. While it refuses a request for the second time, a callback
+// A source with memory for one segment. When it refuses a request for the second time, a callback
 // frees that segment, as another thread could.
 class ConcurrentlyFreedSource final : public SegmentSource {
  public:
@@ -207,7 +207,7 @@ TEST_F(ClassicHooksTest, ConcurrentFreeServesRetriedRequest) {
     };
     others = *allocate_in(kUserPool);
     for (int user = 0; user < 2; ++user)
-      must(engine_->release_pool(kUserPool));  // retained by creation and by routing
+      must(engine_->release_pool(kUserPool));  // creation and routing have retained the pool
     engine_->set_caching(caching);
     EXPECT_TRUE(allocate_in({0, 2}).ok());
     EXPECT_EQ(others, nullptr);

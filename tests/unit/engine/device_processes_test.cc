@@ -58,7 +58,7 @@ TEST_F(DeviceProcessesTest, LimitsTheList) {
   std::vector<ProcessMemoryUsage> many;
   for (int i = 1; i <= 6; ++i) many.push_back(other(i, kGiB));
   many.push_back(self(0));
-  many.push_back(other(7, 0));  // without memory, so not listed
+  many.push_back(other(7, 0));  // has no memory, so it is not listed
   device_.list = many;
   EXPECT_EQ(describe_device_processes(device_, 0),
             " Other processes use the device as well: " + name(1) + "1.00 GiB, " + name(2) +

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A fixture with an engine on a simulated device. classic_fixture.h and paged/paged_fixture.h add
-// what is specific to those engines.
+// the parts that are specific to those engines.
 #pragma once
 
 #include <memory>

@@ -141,7 +141,7 @@ TEST_F(HooksTest, NestedEntriesAreDeliveredAfterwards) {
   hooks_.add_tracker([this](const TraceEntry& entry) {
     if (entry.bytes != 1) return;
     put(3);
-    hooks_.notify();  // as every engine operation does at its end
+    hooks_.notify();  // every engine operation does this at its end
   });
   listen();
   put(1);

@@ -125,8 +125,8 @@ TEST_F(PinTest, ExpandableBlockMemoryIsItsGranules) {
   options.expandable_segments = true;
   start(options);
   const Block* first = allocate(15 * kMiB);
-  const Block* second = allocate(15 * kMiB);  // from 15 to 30 MiB: granules 0 and 1
-  const Block* third = allocate(15 * kMiB);   // from 30 to 45 MiB: granules 1 and 2
+  const Block* second = allocate(15 * kMiB);  // from 15 to 30 MiB, in granules 0 and 1
+  const Block* third = allocate(15 * kMiB);   // from 30 to 45 MiB, in granules 1 and 2
   const DeviceAddress base = first->address;
   const BlockMemory of_first = engine_->block_memory(first);
   const BlockMemory of_second = engine_->block_memory(second);

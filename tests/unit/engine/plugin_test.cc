@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 constexpr const char* kCounting = ASHLAR_COUNTING_PLUGIN;
 constexpr const char* kThrowing = ASHLAR_THROWING_PLUGIN;
-constexpr StreamId kStream{0x1234};  // no stream of the device; passed through unchanged
+constexpr StreamId kStream{0x1234};  // not a stream of the device; passed on unchanged
 
 class PluginTest : public testing::Test {
  protected:

@@ -12,7 +12,7 @@ namespace {
 class ReserveTest : public ClassicFixture {
  protected:
   // Makes a request that exceeds the addresses that an expandable segment reserves. Returns the
-  // reserved size that the error message names; 0 if it names none.
+  // reserved size that the error message names; 0 if it names no size.
   size_t reserved_for(StreamId stream) {
     message_ = allocation_error(kGiB, stream).to_string();
     const size_t at = message_.find("no more than ");

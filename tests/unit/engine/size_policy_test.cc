@@ -66,8 +66,8 @@ TEST(SizePolicyTest, RoundsUpToDivisions) {
 TEST(SizePolicyTest, DivisionsDependOnSize) {
   AllocatorOptions options;
   options.roundup_power2_divisions[0] = 2;   // sizes below 2 MiB
-  options.roundup_power2_divisions[2] = 8;   // sizes from 4 MiB
-  options.roundup_power2_divisions[15] = 2;  // sizes from 32 GiB
+  options.roundup_power2_divisions[2] = 8;   // sizes from 4 to 8 MiB
+  options.roundup_power2_divisions[15] = 2;  // sizes of 32 GiB and more
   const SizePolicy sizes(options);
   EXPECT_EQ(sizes.block_bytes(1025), 1536U);
   EXPECT_EQ(sizes.block_bytes(kMiB + 1), kMiB + kMiB / 2) << "slot 0 reaches up to 2 MiB";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of which pieces select_for_trim selects, and in which order.
+// Tests which pieces select_for_trim selects, and in which order.
 #include "engine/trim_selection.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of which segments and granules the classic engine's trim_to releases.
+// Tests which segments and granules the classic engine's trim_to releases.
 #include "unit/engine/classic_fixture.h"
 
 namespace ashlar::classic {

@@ -9,9 +9,10 @@
 
 namespace ashlar::symm {
 
-// For waits that must succeed: long enough for a loaded machine under a sanitizer.
+// Returns a deadline for waits that must succeed, long enough for a loaded machine under a
+// sanitizer.
 inline Deadline long_deadline() { return Deadline::after(std::chrono::seconds(50)); }
-// For waits that must time out.
+// Returns a deadline for waits that must time out.
 inline Deadline short_deadline() { return Deadline::after(std::chrono::milliseconds(2)); }
 inline Deadline past_deadline() { return Deadline::after(std::chrono::nanoseconds(0)); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moving extents between views of hand-made pools, without a device.
+// Tests moving extents between views of hand-made pools, without a device.
 #include "engine/paged/extent_mover.h"
 
 #include "unit/engine/paged/pool/hand_made_pool.h"

@@ -11,7 +11,7 @@
 
 namespace {
 
-std::atomic<uint64_t> heap_count{0};  // relaxed: only the writing thread reads it
+std::atomic<uint64_t> heap_count{0};  // relaxed, because only the writing thread reads it
 
 }  // namespace
 

@@ -48,7 +48,7 @@ class MappingRetirerTest : public PagedFixture {
       if (HasFailure()) return;
     }
   }
-  // Returns the number of current mappings. Each unmap call removes one.
+  // Returns the number of current mappings. Each unmap call removes one mapping.
   size_t mapping_count() const { return calls(DeviceCall::kMap) - calls(DeviceCall::kUnmap); }
   size_t address_bytes() const {
     size_t bytes = 0;

@@ -29,7 +29,7 @@ class PagedConcurrency : public PagedBytesFixture {
 };
 
 TEST_F(PagedConcurrency, ConcurrentOperationsKeepObserversInformed) {
-  // Needs no lock, since observers are called one at a time.
+  // The mirror needs no lock, because observers are called one at a time.
   std::map<DeviceAddress, size_t> mirror;
   RemapObserver observer;
   observer.after_map = [&](AddressRange range) {
@@ -65,8 +65,8 @@ TEST_F(PagedConcurrency, ConcurrentOperationsKeepObserversInformed) {
   expect_valid();
 }
 
-// All threads allocate and free on one stream, so any of them may map or retire mappings while the
-// others read the same views.
+// All threads allocate and free on one stream, so any thread may map or retire mappings while the
+// other threads read the same views.
 TEST_F(PagedConcurrency, ThreadsShareViewsOfOneStream) {
   const StreamId stream = new_stream();
   std::vector<std::thread> threads;

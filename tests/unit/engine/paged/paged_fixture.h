@@ -21,7 +21,7 @@ class PagedFixture : public EngineFixture<PagedEngine> {
     plain_ = std::make_unique<contract::PlainDevice>(machine_->device(kDevice));
     make_engine({});
   }
-  // Allocates `count` blocks of one size and frees every other one. Returns the remaining blocks.
+  // Allocates `count` blocks of one size and frees every other block. Returns the remaining blocks.
   std::vector<Block*> leave_holes(size_t bytes, size_t count, StreamId stream = kDefaultStream) {
     std::vector<Block*> left;
     std::vector<Block*> freed;

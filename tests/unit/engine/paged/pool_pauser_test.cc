@@ -365,7 +365,7 @@ TEST_F(PoolPauserTest, KeepsHostMemoryWhileCopiesRun) {
   EXPECT_EQ(calls(DeviceCall::kFreeHost), 1U);
 }
 
-// Fails each call of each kind once. Afterwards the transition can be completed or reverted.
+// Each call of each kind fails once. Afterwards the transition can be completed or reverted.
 TEST_F(PoolPauserTest, RecoversFromEveryDeviceFailure) {
   for (const DeviceCall call :
        {DeviceCall::kUnmap, DeviceCall::kRelease, DeviceCall::kCreate, DeviceCall::kMap,

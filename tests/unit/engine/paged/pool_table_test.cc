@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finding, routing and destroying pools.
+// Tests finding, routing and destroying pools.
 #include "engine/paged/pool_table.h"
 
 #include "unit/engine/paged/components_fixture.h"

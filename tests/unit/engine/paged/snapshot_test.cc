@@ -99,7 +99,7 @@ TEST_F(PagedSnapshotTest, NewMemoryIsInOneView) {
 TEST_F(PagedSnapshotTest, StitchedExtentListsAllMappings) {
   const std::vector<Block*> left = leave_holes(20 * kMiB, 8);
   const EngineSnapshot before = engine_->take_snapshot();
-  Block* whole = allocate(80 * kMiB);  // larger than any hole: stitched
+  Block* whole = allocate(80 * kMiB);  // larger than any hole, so it is stitched
   const EngineSnapshot held = engine_->take_snapshot();
   check(held);
   EXPECT_EQ(held.extents.size(), before.extents.size()) << "memory was created";
@@ -131,7 +131,7 @@ TEST_F(PagedSnapshotTest, ExtentNamesItsLastStream) {
   free(borrowed);
 }
 
-// The trace determines the address of each extent, except for idle ones.
+// The trace determines the address of each extent, except for idle extents.
 TEST_F(PagedSnapshotTest, ExtentHasItsTracedAddress) {
   std::map<uint64_t, size_t> traced_ranges;  // keyed by address
   engine_->add_tracker([&](const TraceEntry& entry) {

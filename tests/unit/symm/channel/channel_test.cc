@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connections between ranks of one process: authentication, messages and disconnects.
+// Tests connections between ranks of one process: authentication, messages and disconnects.
 #include "symm/channel/channel.h"
 
 #include <fcntl.h>
@@ -45,7 +45,7 @@ std::span<const uint8_t> span_of(const std::string& bytes) {
   return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
 }
 
-// Whether the peer has closed the socket without sending anything.
+// Returns whether the peer has closed the socket without sending anything.
 bool is_disconnected(int socket_fd) {
   std::array<uint8_t, 1> byte{};
   const auto got = receive_descriptors(socket_fd, byte, 0, std::chrono::seconds(10));
@@ -157,8 +157,8 @@ TEST(ChannelConcurrency, CloseAllSendsTheReason) {
   EXPECT_EQ(ranks.failure(0).reason().message(), "rank 5 of group test died");
 }
 
-// The channel's thread and this one race to receive the reason. Repeated, because one attempt
-// rarely interleaves them.
+// The channel's thread and this thread race to receive the reason. The test repeats the race,
+// because one attempt rarely interleaves the threads.
 TEST(ChannelConcurrency, ReceiveReturnsTheReasonOfAClosingPeer) {
   for (int attempt = 0; attempt < 200; ++attempt) {
     TwoRanks ranks = TwoRanks::connected();
@@ -206,7 +206,7 @@ TEST(ChannelConcurrency, KeepsOtherConnectionsOpenAfterAConnectTimeout) {
   }
   PeerConnections first(ranks.channel(0), options[0], failures[0]);
   PeerConnections second(ranks.channel(1), options[1], failures[1]);
-  // Enough time to connect and to accept on a busy machine.
+  // The deadlines leave enough time to connect and to accept on a busy machine.
   EXPECT_EQ(second.connect(Deadline::after(milliseconds(500))).kind(), StatusKind::kTimeout);
   EXPECT_EQ(first.connect(Deadline::after(milliseconds(1000))).kind(), StatusKind::kTimeout);
   EXPECT_TRUE(first.reaches(1));
@@ -305,7 +305,7 @@ TEST(ChannelConcurrency, LeaksNoDescriptors) {
   EXPECT_EQ(open_fd_count(), before);
 }
 
-// The closed socket alone reveals that a process was killed.
+// Only the closed socket reveals that a process was killed.
 TEST(Channel, DetectsAKilledProcess) {
   int addresses[2] = {-1, -1};
   ASSERT_EQ(::pipe(addresses), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All-gather, broadcast and all-to-all, between threads and between processes.
+// Tests all-gather, broadcast and all-to-all, between threads and between processes.
 #include "symm/collectives/data_movement.h"
 
 #include <gmock/gmock.h>

@@ -44,7 +44,7 @@ struct Shape {
   size_t bytes() const { return count * element_bytes(reduction.type); }
 };
 
-// Runs on one rank. Reduces several times, in place and out of place, and checks the results.
+// Reduces several times on one rank, in place and out of place, and checks the results.
 void all_reduce_often(TestGroup& world, int rank, const Shape& shape, Algorithm algorithm) {
   for (unsigned round = 0; round < 3; ++round) {
     const std::vector<std::byte> wanted =
@@ -79,7 +79,7 @@ TEST(AllReduceConcurrency, ResultsAreBitwiseEqualOnAllRanks) {
   }
 }
 
-// Checks the memory of all ranks as soon as the call has returned on this one.
+// Checks the memory of all ranks as soon as the call has returned on this rank.
 void check_all_ranks_after(TestGroup& world, int rank, const Shape& shape, Algorithm algorithm) {
   const auto wait_for_all = [&] {
     ASSERT_TRUE(
@@ -232,7 +232,8 @@ TEST(AllReduceConcurrency, MismatchedCallsFailOnAllRanks) {
   testing::run_as_threads(3, [&](int rank) {
     std::vector<std::byte> out(64);
     AllReduce request{.range = world.range(), .count = rank == 2 ? 8 : 16, .out = out.data()};
-    // The algorithm of rank 2 has a different number of barriers than that of the other ranks.
+    // The algorithm of rank 2 has a different number of barriers than the algorithm of the other
+    // ranks.
     const Algorithm algorithm = kAlgorithms[rank == 2 ? 0 : 1];
     const Status wrong = algorithm(world.context(rank), request, test_limits());
     EXPECT_EQ(wrong.kind(), StatusKind::kInvalidArgument);

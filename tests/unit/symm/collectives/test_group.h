@@ -15,7 +15,7 @@ namespace ashlar::symm::testing {
 
 inline const Failure kNoFailure;
 inline Limits test_limits() { return {kNoFailure, long_deadline()}; }
-// For calls that are expected to time out.
+// Returns limits for calls that are expected to time out.
 inline Limits short_limits() { return {kNoFailure, short_deadline()}; }
 
 class TestGroup {

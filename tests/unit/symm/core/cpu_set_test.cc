@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CPU sets, and how they decide whether ranks spin.
+// Tests CPU sets, and how they decide whether ranks spin.
 #include "symm/core/cpu_set.h"
 
 #include <gtest/gtest.h>

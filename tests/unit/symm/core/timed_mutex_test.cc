@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutual exclusion and deadlines of TimedMutex.
+// Tests mutual exclusion and deadlines of TimedMutex.
 #include "symm/core/timed_mutex.h"
 
 #include <gmock/gmock.h>

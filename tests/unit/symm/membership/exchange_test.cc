@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exchanges over a store, with threads as ranks, and their failures.
+// Tests exchanges over a store, with threads as ranks, and their failures.
 #include "symm/membership/exchange.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lease monitoring with heartbeats driven by the test, the heartbeat thread, and failure records.
+// Tests lease monitoring with heartbeats driven by the test, the heartbeat thread, and failure
+// records.
 #include "symm/membership/lease_monitor.h"
 
 #include <gmock/gmock.h>
@@ -122,7 +123,7 @@ TEST(HeartbeatThreadConcurrency, RunsANewTaskImmediately) {
   heartbeat_thread->remove(task);
 }
 
-// Heartbeats have short deadlines, so a write may fail. The next heartbeat retries it.
+// Heartbeats have short deadlines, so a write may fail. The next heartbeat retries the write.
 TEST(FailureRecord, RetriesAfterAFailedWrite) {
   const auto store = std::make_shared<UserStore>();
   const auto failure = std::make_shared<Failure>();

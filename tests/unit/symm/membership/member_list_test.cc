@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Joining: join records, confirmation, and stale records of earlier groups.
+// Tests joining: join records, confirmation, and stale records of earlier groups.
 #include "symm/membership/member_list.h"
 
 #include <gmock/gmock.h>
@@ -86,7 +86,7 @@ TEST(MemberListConcurrency, IgnoresRecordsLeftByACrash) {
       EXPECT_EQ(member_list->records[1].member, 41U);
       tokens[rank] = member_list->token;
     });
-    // Gives this rank the time to read the stale records before the next rank starts.
+    // The sleep gives this rank time to read the stale records before the next rank starts.
     std::this_thread::sleep_for(milliseconds(20));
   }
   for (std::thread& each : ranks) each.join();
@@ -105,7 +105,7 @@ TEST(MemberList, StaleRecordDoesNotCountAsJoined) {
   const std::string own[] = {"p/join/0"};
   EXPECT_FALSE((*store->try_get(own, long_deadline()))[0]);  // rank 0 erases its own record
   const std::string old[] = {"p/join/1"};
-  EXPECT_FALSE((*store->try_get(old, long_deadline()))[0]);  // and the stale record of rank 1
+  EXPECT_FALSE((*store->try_get(old, long_deadline()))[0]);  // also the stale record of rank 1
 }
 
 // Lets a rank join a group of three. Returns its timeout error.
@@ -153,7 +153,7 @@ TEST(MemberList, TimeoutNamesMissingRanksEvenIfTheStoreIsSlow) {
 
 TEST(MemberList, ReportsTwoProcessesWithTheSameRank) {
   UserStore store;
-  store.before_read = [](Store& memory) {  // the other process, before every read
+  store.before_read = [](Store& memory) {  // acts as the other process, before every read
     ASSERT_TRUE(memory.set("p/join/0", to_bytes(record_of(0, 2)), kNoExpiry, long_deadline()).ok());
   };
   const Status timeout_status =
@@ -224,7 +224,7 @@ std::vector<Status> join_with(uint8_t first, uint8_t second, const CommunicatorO
   return join_with(first, second, options, options);
 }
 
-// If ranks joined with different options, one rank would wait for a step that the other one skips.
+// If ranks joined with different options, one rank would wait for a step that the other rank skips.
 TEST(MemberListConcurrency, RejectsDifferentOptionsByName) {
   CommunicatorOptions shares;
   shares.may_share_device = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks in the heap of one rank (layout, lookup, persistent ids), and back ends.
+// Tests blocks in the heap of one rank (layout, lookup, persistent ids), and back ends.
 #include "symm/memory/rank_heap.h"
 
 #include <fcntl.h>
@@ -77,7 +77,7 @@ TEST_F(RankHeapTest, FindsInteriorPointersOnly) {
   EXPECT_EQ(heap_.find(buffer + 999)->offset, 999U);
   EXPECT_EQ(heap_.find(buffer + 999)->block, block_of(buffer));
   EXPECT_FALSE(heap_.find(buffer + 1000));
-  EXPECT_FALSE(heap_.find(buffer - 1));  // the pad
+  EXPECT_FALSE(heap_.find(buffer - 1));  // an address in the pad
   EXPECT_FALSE(heap_.find(this));
   EXPECT_FALSE(heap_.find(nullptr));
   EXPECT_TRUE(heap_.find(allocate(0)));
@@ -161,9 +161,9 @@ TEST(BackendRegistry, SelectionCanChangeUntilFirstUse) {
               HasSubstr("symmetric memory: other (available: host"));
   ASSERT_TRUE(backends.add(std::make_unique<OtherBackend>()).ok());
   EXPECT_EQ(backends.add(std::make_unique<OtherBackend>()).kind(), StatusKind::kInvalidArgument);
-  EXPECT_TRUE(backends.select("host").ok());  // the same one
+  EXPECT_TRUE(backends.select("host").ok());  // selects the same back end again
   EXPECT_TRUE(backends.select("other").ok());
-  EXPECT_TRUE(backends.select("host").ok());  // and back
+  EXPECT_TRUE(backends.select("host").ok());  // selects the first back end again
   EXPECT_TRUE(backends.select("other").ok());
   EXPECT_EQ(backends.activate().name(), "other");
   EXPECT_TRUE(backends.select("other").ok());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pools of symmetric memory: placement of buffers, the call log, and segments.
+// Tests pools of symmetric memory: placement of buffers, the call log, and segments.
 #include "symm/memory/segment_pool.h"
 
 #include <gmock/gmock.h>
@@ -157,7 +157,7 @@ TEST_F(SegmentPoolTest, FindsBuffersByInteriorAddress) {
   EXPECT_EQ(inside->offset, 128U + 999);
   EXPECT_EQ(inside->pool_buffer->ordinal, 1U);
   EXPECT_EQ(inside->block, heap_.find(first)->block);
-  EXPECT_FALSE(heap_.find(first + 100));  // the padding to 128 bytes
+  EXPECT_FALSE(heap_.find(first + 100));  // an address in the padding to 128 bytes
   EXPECT_FALSE(heap_.find(second + 1024));
   EXPECT_TRUE(pool.free(second + 1).is(StatusKind::kInvalidArgument));
   ASSERT_TRUE(pool.free(second).ok());
@@ -221,7 +221,7 @@ TEST_F(SegmentPoolTest, LogsOutOfMemory) {
   SegmentPool pool(heap, {"pool", kSegmentBytes});
   const uint64_t before = pool.stats().calls.number;
   EXPECT_TRUE(pool.allocate(SIZE_MAX).status().is_out_of_memory());
-  EXPECT_EQ(pool.stats().calls.number, before);  // above the limit on any rank, so not attempted
+  EXPECT_EQ(pool.stats().calls.number, before);  // not attempted, as it fails on every rank
   EXPECT_TRUE(pool.allocate(100).status().is_out_of_memory());
   EXPECT_EQ(pool.stats().calls.number, before + 1);
   EXPECT_EQ(pool.stats().segment_count, 0U);

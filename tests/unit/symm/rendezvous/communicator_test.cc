@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators whose ranks are threads of one process, which share the owner's mapping.
+// Tests communicators whose ranks are threads of one process, which share the owner's mapping.
 #include "symm/rendezvous/communicator.h"
 
 #include <gmock/gmock.h>
@@ -140,8 +140,8 @@ TEST_P(CommunicatorConcurrency, RejectsMixedDeviceUuidsOnAllRanks) {
   }
 }
 
-// Two ranks. The second joins a rendezvous only on request; a thread of the first waits for it in a
-// rendezvous without a deadline.
+// A fixture with two ranks. The second rank joins a rendezvous only on request; a thread of the
+// first rank waits for it in a rendezvous without a deadline.
 class RendezvousLockConcurrency : public ::testing::Test {
  protected:
   RendezvousLockConcurrency() {

@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // All keys that any rank has set. Rank 1 may run in another process, so its keys are derived from
-// those of the other ranks.
+// the keys of the other ranks.
 class SeenKeys {
  public:
   void add(std::string_view key) ASHLAR_EXCLUDES(mutex_) {

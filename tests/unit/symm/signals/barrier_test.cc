@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Barriers between threads and between processes.
+// Tests barriers between threads and between processes.
 #include "symm/signals/barrier.h"
 
 #include <array>
@@ -21,7 +21,8 @@ using testing::RankPads;
 
 constexpr std::array kKinds{BarrierKind::kAllToAll, BarrierKind::kDissemination};
 
-// Between two barriers every rank reads what all ranks wrote before the first, and no rank writes.
+// Between two barriers, every rank reads what all ranks wrote before the first barrier, and no rank
+// writes.
 void repeat_barriers(const RankPads& memory, BarrierKind kind, int rank, std::span<int> written) {
   const Failure failure;
   const SignalPads pads = memory.pads_of(rank);
@@ -109,7 +110,7 @@ TEST(BarrierConcurrency, CanBeCompletedAfterATimeout) {
   for (const BarrierKind kind : kKinds) {
     const RankPads memory(3);
     const Failure failure;
-    // Two ranks enter early, one of them twice; none passes.
+    // Two ranks enter early, one of them twice; neither rank passes.
     for (const int rank : {0, 1, 0}) {
       ASSERT_EQ(barrier(memory.pads_of(rank), 0, kind, {failure, short_deadline()}).kind(),
                 StatusKind::kTimeout);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kStackBytes = 128 * 1024;
 
-// The explorer whose fiber starts next. A variable, because makecontext(3) passes only ints.
+// The explorer whose fiber starts next. It is a variable, because makecontext(3) passes only ints.
 Explorer* starting_explorer = nullptr;
 
 uint64_t mix(uint64_t hash, uint64_t value) {
@@ -40,7 +40,7 @@ void ExploredMemory::sleep(const uint32_t* word, uint32_t seen, std::chrono::nan
     yield_to_scheduler();
   }
   // A second sleep in the same wait loop adds no information to the state, so the history returns
-  // to its value at the first one.
+  // to its value at the first sleep.
   if (self.first_sleep == 0) self.first_sleep = self.history;
   self.history = self.first_sleep;
 }

@@ -40,7 +40,7 @@ class ExploredMemory {
     if (!is_own(word, order)) yield_to_scheduler();
     *word = value;
   }
-  // Does not return the previous value, which would otherwise become part of the state.
+  // Adds to a word. Does not return the previous value, which would become part of the state.
   template <typename T>
   void add(T* word, T value, std::memory_order) {
     yield_to_scheduler();
@@ -60,8 +60,8 @@ class ExploredMemory {
   void wake_all(const uint32_t* word);
 
  private:
-  // Whether only this rank accesses the word, so that accesses are not interleaved. True of the
-  // rank's own barrier count, the only 64-bit word that is accessed with relaxed order.
+  // Returns whether only this rank accesses the word, so that accesses are not interleaved. This is
+  // true of the rank's own barrier count, the only 64-bit word that is accessed with relaxed order.
   static bool is_own(const uint64_t*, std::memory_order order) {
     return order == std::memory_order_relaxed;
   }
@@ -110,7 +110,7 @@ class Explorer {
     bool is_done = false;
   };
   struct Choice {
-    size_t index = 0;  // into the list of ready fibers
+    size_t index = 0;  // index into the list of ready fibers
     size_t count = 0;
   };
   enum class Outcome { kFinished, kDeadlock, kVisitedBefore };

@@ -97,7 +97,7 @@ TEST(Interleavings, DisseminationBarrierReleasesNoRankEarly) {
   }
 }
 
-// Two signals pass through one slot. `written` counts the signals that each rank has handled.
+// Two signals are sent through one slot. `written` counts the signals that each rank has handled.
 TEST(Interleavings, PutAndWaitDeliverEverySignalOnce) {
   expect_no_violation(2, [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = unlimited_wait();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Litmus tests of memory order on this CPU: message passing and store buffering through the signal
-// primitives. Ten million iterations (100,000 under sanitizers), or ASHLAR_LITMUS_TURNS.
+// primitives. Each test makes ten million iterations (100,000 under sanitizers), or the number in
+// ASHLAR_LITMUS_TURNS.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

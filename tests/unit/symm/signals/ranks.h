@@ -14,8 +14,8 @@
 
 namespace ashlar::symm::testing {
 
-// Zeroed memory for each rank in a memfd, shared by processes that are forked later. Surrounded by
-// guard bytes.
+// Zeroed memory for each rank in a memfd, which processes that are forked later share. Guard bytes
+// surround the memory.
 class RankMemory {
  public:
   RankMemory(int world_size, size_t bytes);
@@ -48,8 +48,9 @@ class RankPads {
   RankMemory memory_;
 };
 
-// Runs `body` once per rank, on threads or in forked processes, and returns when all have finished.
-// A process that takes longer than a minute or has failed assertions fails the test.
+// These functions run `body` once per rank, on threads or in forked processes, and return when all
+// ranks have finished. A process that takes longer than a minute or has failed assertions fails the
+// test.
 void run_as_threads(int world_size, const std::function<void(int rank)>& body);
 void run_as_processes(int world_size, const std::function<void(int rank)>& body);
 

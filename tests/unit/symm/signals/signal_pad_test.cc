@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signal pads: sizes, addresses, argument checks and descriptions.
+// Tests signal pads: sizes, addresses, argument checks and descriptions.
 #include "symm/signals/signal_pad.h"
 
 #include <set>

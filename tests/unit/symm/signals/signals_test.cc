@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals between ranks: slots and counters.
+// Tests signals between ranks: slots and counters.
 #include "symm/signals/signals.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting on a word: deadlines, failures and wake-ups.
+// Tests waiting on a word: deadlines, failures and wake-ups.
 #include "symm/signals/wait.h"
 
 #include <unistd.h>
@@ -57,7 +57,7 @@ TEST(Wait, EndsAtTheDeadlineAndRestoresTheSleeperCount) {
   const Failure failure;
   CountingMemory memory;
   Words words;
-  // Long enough to reach the sleep on a slow machine.
+  // The deadline is late enough to reach the sleep on a slow machine.
   const Deadline deadline = Deadline::after(std::chrono::milliseconds(300));
   EXPECT_EQ(wait_for_word(memory, words, {.failure = failure, .deadline = deadline}),
             WaitResult::kTimeout);
@@ -115,7 +115,8 @@ TEST(Wait, WakesSleepersInOtherProcesses) {
   auto* words = reinterpret_cast<Words*>(memory.memory_of(0));
   testing::run_as_processes(2, [&](int rank) {
     if (rank == 1) {
-      // Sleeps much longer than the alarm that ends this process, so only a wake-up can succeed.
+      // The sleep is much longer than the alarm that ends this process, so only a wake-up ends it
+      // in time.
       SharedWords::add(&words->sleepers, 1u, std::memory_order_seq_cst);
       while (SharedWords::load(&words->value, std::memory_order_acquire) == 0) {
         SharedWords::sleep(&words->value, 0, std::chrono::hours(1));

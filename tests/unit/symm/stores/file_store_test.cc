@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file store: the files it leaves, clock differences, foreign files, and other users.
+// Tests the file store: the files that it leaves, clock differences, foreign files, and other
+// users.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

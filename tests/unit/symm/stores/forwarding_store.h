@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A store that forwards to another one, for tests that intercept calls.
+// A store that forwards to another store, for tests that intercept calls.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opening files below a directory, with openat2(2) and with one openat(2) per component.
+// Tests opening files below a directory, with openat2(2) and with one openat(2) per component.
 #include "symm/stores/open_beneath.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exit status that PEs leave in the store for their launcher.
+// Tests the exit status that PEs leave in the store for their launcher.
 #include "symm/stores/shmem_exit.h"
 
 #include <gtest/gtest.h>

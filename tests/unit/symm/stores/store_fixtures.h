@@ -23,7 +23,8 @@ class StoreFixture {
 struct StoreKind {
   std::string name;
   bool is_for_processes = false;
-  // Returns null if this kind is unavailable; the test should be skipped.
+  // Creates the fixture. Returns null if this kind of store is unavailable; the test should then be
+  // skipped.
   std::function<std::unique_ptr<StoreFixture>()> make;
 };
 
@@ -31,11 +32,12 @@ std::vector<StoreKind> all_store_kinds();
 std::vector<StoreKind> kinds_for_processes();
 void PrintTo(const StoreKind& kind, std::ostream* out);
 
-// A temporary directory, removed by the destructor.
+// A temporary directory, which the destructor removes.
 class TemporaryFolder {
  public:
-  // kMemory: in /dev/shm if possible. While other processes write to a disk, each rename can take
-  // seconds, and dozens of ranks that wait for the lock of a store then exceed their deadlines.
+  // kMemory selects /dev/shm if possible. While other processes write to a disk, each rename can
+  // take seconds, and dozens of ranks that wait for the lock of a store then exceed their
+  // deadlines.
   enum class Medium { kAny, kMemory };
 
   explicit TemporaryFolder(Medium medium = Medium::kAny);

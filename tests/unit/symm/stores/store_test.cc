@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contract of `Store`, for every implementation: single-threaded, with threads, with processes.
+// Tests the contract of `Store` for every implementation: single-threaded, with threads, and with
+// processes.
 #include "ashlar/store.h"
 
 #include <gmock/gmock.h>
@@ -44,9 +45,9 @@ class StoreContract : public ::testing::TestWithParam<StoreKind> {
   std::shared_ptr<Store> store_;
 };
 
-// Tests with threads. The name of the suite selects it for ThreadSanitizer.
+// The suite of tests with threads. Its name selects it for ThreadSanitizer.
 class StoreConcurrency : public StoreContract {};
-// Tests with processes.
+// The suite of tests with processes.
 class StoreProcesses : public StoreContract {};
 
 const auto kind_name = [](const auto& each) { return each.param.name; };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A user-defined store with injected faults.
+// A user-defined store into which tests inject faults.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Splitting and merging free ranges, on hand-made views.
+// Tests splitting and merging free ranges, on hand-made views.
 #include "engine/paged/pool/arena.h"
 
 #include <gtest/gtest.h>

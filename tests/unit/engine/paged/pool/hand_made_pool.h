@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pool built by hand, without a device: views whose extents are all attached and free.
+// A pool built by hand, without a device. It has views whose extents are all attached and free.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scan for idle extents.
+// Tests the scan for idle extents.
 #include "engine/paged/pool/idle_map.h"
 
 #include "unit/engine/paged/pool/hand_made_pool.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans for hand-made pools: no device, no engine.
+// Tests plans for hand-made pools, without a device or an engine.
 #include "engine/paged/pool/planner.h"
 
 #include "unit/engine/paged/pool/hand_made_pool.h"

@@ -10,12 +10,12 @@ namespace ashlar::paged {
 namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
-constexpr int64_t kVisitsPerMs = 200'000;        // at 5 ns each
+constexpr int64_t kVisitsPerMs = 200'000;        // at 5 ns per visit
 constexpr int64_t kLaterNs = 20'000 * kNsPerMs;  // long enough to fill every balance
-constexpr double kNoSaving = 0;                  // no credit
+constexpr double kNoSaving = 0;                  // earns no credit
 using enum StitchBudget::Urgency;
 
-// Returns a budget that has existed for a while and has nothing left for planning.
+// Returns a budget that has existed for a while and has no balance left for planning.
 StitchBudget spent_budget() {
   StitchBudget budget;
   (void)budget.can_spend(kNormal, kNoSaving, 0);
@@ -146,7 +146,7 @@ TEST(StitchBudgetTest, GrantsDriverCreditForLargeSavings) {
   EXPECT_TRUE(budget.can_spend(kNormal, 0.2, 420 * kNsPerMs));
 }
 
-// Programs whose request sizes rarely repeat.
+// A fixture for programs whose request sizes rarely repeat.
 class BudgetedProgramTest : public PagedFixture {
  protected:
   void start_with_clock() {
@@ -178,7 +178,7 @@ class BudgetedProgramTest : public PagedFixture {
       free(another);
     }
   }
-  // Holds 100 blocks of 1 to 16 MiB and replaces random ones. Sizes rarely repeat.
+  // Holds 100 blocks of 1 to 16 MiB and replaces random blocks. Sizes rarely repeat.
   void churn(int64_t step_ns) {
     std::vector<Block*> live(100, nullptr);
     for (int i = 0; i < 20'000; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversion of every 16-bit floating-point number, and rounding between neighbours.
+// Tests the conversion of every 16-bit floating-point number, and rounding between neighbours.
 #include "symm/collectives/reduce/half.h"
 
 #include <cmath>
@@ -45,13 +45,14 @@ void check_every_number(int exponent_bits, Narrow narrow) {
   }
 }
 
-// Checks that a number halfway between two neighbours is rounded to even, and others to nearest.
+// Checks that a number halfway between two neighbours is rounded to even, and other numbers to
+// nearest.
 template <typename Half, typename Narrow>
 void check_roundings(uint16_t infinity, Narrow narrow) {
   for (uint16_t low = 0; low < infinity; ++low) {
     const auto high = static_cast<uint16_t>(low + 1);
     const double from = widen(Half{low});
-    // Infinity counts as the next number after the largest one, at the distance of the previous
+    // Infinity counts as the next number after the largest number, at the distance of the previous
     // step.
     const double step = high == infinity ? from - widen(Half{static_cast<uint16_t>(low - 1)})
                                          : widen(Half{high}) - from;

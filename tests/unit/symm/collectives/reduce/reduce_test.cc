@@ -22,8 +22,8 @@ constexpr ElementType kTypes[] = {ElementType::kF32, ElementType::kF16, ElementT
 constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProd,
                              ReduceOp::kAvg, ReduceOp::kAnd, ReduceOp::kOr,  ReduceOp::kXor};
 
-// One step of the model for floating-point types. A NaN operand makes kMin and kMax return NaN. For
-// kAvg, only adds; the caller divides the sum.
+// Performs one step of the model for floating-point types. A NaN operand makes kMin and kMax return
+// NaN. For kAvg, only adds; the caller divides the sum.
 template <typename T>
 T combine_floats(ReduceOp op, T a, T b) {
   switch (op) {

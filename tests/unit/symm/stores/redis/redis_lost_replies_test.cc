@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lost replies from Redis: the store repeats the command, and no addition is applied twice.
+// Tests lost replies from Redis: the store repeats the command, and no addition is applied twice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -60,8 +60,8 @@ class LossyProxy {
 
   const std::string& path() const { return path_; }
   enum class DropMode { kNothing, kCommand, kReply, kReplyKeepConnection };
-  // Drops the next command that contains `keyword`, or its reply. Closes the connection; with
-  // kReplyKeepConnection, instead drops all further replies on it.
+  // Drops the next command that contains `keyword`, or its reply. Also closes the connection or,
+  // with kReplyKeepConnection, drops all further replies on it.
   void drop_next(DropMode mode, const std::string& keyword) {
     MutexLock lock(mutex_);
     keyword_ = keyword;
@@ -73,7 +73,7 @@ class LossyProxy {
   }
 
  private:
-  // Whether data or the end of the stream can be read. Waits up to 2 ms.
+  // Returns whether data or the end of the stream can be read. Waits up to 2 ms.
   static bool is_readable(const UniqueFd& from) {
     pollfd wanted{from.get(), POLLIN, 0};
     return ::poll(&wanted, 1, 2) > 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implemented with fork, exec, kill and waitpid.
+// Implements the server with fork, exec, kill and waitpid.
 #include "unit/symm/stores/redis/redis_server.h"
 
 #include <fcntl.h>

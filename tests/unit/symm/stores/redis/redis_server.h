@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A Redis server for one test, in a temporary folder. Listens on a Unix socket and optionally on a
-// port. Nothing is persisted. The destructor kills the server.
+// A Redis server for one test, in a temporary folder. It listens on a Unix socket and optionally on
+// a port. It persists nothing. The destructor kills the server.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@ namespace ashlar::symm {
 
 class RedisServer {
  public:
-  // Whether redis-server is installed on this machine.
+  // Returns whether redis-server is installed on this machine.
   static bool is_installed();
   // Returns a port that is currently unused.
   static uint16_t free_port();
@@ -32,12 +32,14 @@ class RedisServer {
   RedisServer& operator=(const RedisServer&) = delete;
 
   const std::string& socket_path() const { return socket_path_; }
-  // For tests in which another process kills the server. Call stop() afterwards to reap it.
+  // Returns the server's PID, for tests in which another process kills the server. Such tests must
+  // call stop() afterwards to reap it.
   pid_t pid() const { return pid_; }
   // Returns the keys whose remaining time to live exceeds `time` or that never expire, separated by
   // spaces. Returns a description of the error if the server does not reply.
   std::string keys_living_longer_than(std::chrono::milliseconds time) const;
-  // Starts the server, also after stop(). Returns before the server accepts connections.
+  // Starts the server; may be called again after stop(). Returns before the server accepts
+  // connections.
   void start();
   void stop();
   // Sends SIGSTOP. resume() sends SIGCONT.

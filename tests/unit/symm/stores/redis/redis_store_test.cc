@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Redis store: unreachable, restarted and unresponsive servers, authentication, databases.
+// Tests the Redis store: unreachable, restarted and unresponsive servers, authentication,
+// databases.
 #include "ashlar/redis_store.h"
 
 #include <gmock/gmock.h>

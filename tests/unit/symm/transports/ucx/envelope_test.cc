@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serialized addresses and keys: only intact ones of the same UCX version are accepted.
+// Tests serialized addresses and keys: only intact serializations of the same UCX version are
+// accepted.
 #include "symm/transports/ucx/envelope.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Malformed and hostile messages: the process that owns the memory must reject them.
+// Tests malformed and hostile messages, which the process that owns the memory must reject.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -120,7 +120,7 @@ TEST_F(UcxMessageHandlersTest, IgnoresFalseCompletionsOfAGet) {
     const uint64_t last =
         victim_->register_call_locked({.connection = back.get(), .is_posted = true});
     for (size_t i = 0; i < calls.size(); ++i)
-      calls[i] = last + 1 + i;  // one of them will be the get
+      calls[i] = last + 1 + i;  // one of these ids will be the id of the get
   }
   std::array<std::byte, 8> got{};
   Status found;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups whose ranks are threads of one process with different machine names, which communicate
-// over UCX.
+// Tests groups whose ranks are threads of one process with different machine names, which
+// communicate over UCX.
 
 #include <thread>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two transports of one process, connected over TCP, and many threads.
+// Tests two transports of one process, connected over TCP, with many threads.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -113,7 +113,7 @@ class LoopingThreads {
   LoopingThreads& operator=(const LoopingThreads&) = delete;
 
   bool are_running() const { return call_count_.load() >= 10 * kThreads; }
-  // Waits for the threads to end. Returns the final status of each.
+  // Waits for the threads to end. Returns the final status of each thread.
   const std::vector<Status>& results() {
     for (std::thread& each : threads_) {
       if (each.joinable()) each.join();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The UCX transport connected to itself: operations, argument checks, teardown.
+// Tests the UCX transport connected to itself: operations, argument checks, teardown.
 #include "ashlar/ucx_transport.h"
 
 #include <gmock/gmock.h>

@@ -21,7 +21,7 @@ namespace {
 
 using kernels::ResultKind;
 
-// An executor on host memory, whose time advances with every query. Waits do not sleep.
+// An executor on host memory. Its time advances with every query, and its waits do not sleep.
 class TestExecutor final : public kernels::HostExecutor {
  public:
   void* translate(uint64_t address, uint64_t /*bytes*/) override {
@@ -290,7 +290,7 @@ TEST_F(KernelsTest, OutOfPlaceMultimemSumStoresLocally) {
   }
 }
 
-// Stores are independent of collectives and of their errors.
+// Stores do not depend on collectives or on their errors.
 TEST_F(KernelsTest, StoresRunOutsideOfCollectives) {
   const kernels::StoreArguments words{
       .at = reinterpret_cast<uint64_t>(&own(1).words[3]), .count = 5, .value = 9, .reserved = 0};
