@@ -18,7 +18,7 @@ DATA = ROOT / "benchmarks" / "results" / "reserved_memory.tsv"
 CHART = ROOT / "docs" / "images" / "reserved_memory.svg"
 
 WIDTH, ROW, LEFT, TOP = 760, 34, 250, 54
-SCALE = (WIDTH - LEFT - 70) / 0.7  # pixels for each unit above 1.0; the axis ends at 1.7
+SCALE = (WIDTH - LEFT - 70) / 0.7  # pixels per unit; the axis goes from 1.0 to 1.7
 
 
 def bar(index, row):

@@ -21,11 +21,11 @@ import time
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-REQUESTS = 15  # maps, stacks and table pages; four times as many tiles
+REQUESTS = 15  # for maps, for stacks and for table pages each; tiles: four times as many
 
 
 class Browser:
-    """One persistent connection, like a browser's."""
+    """One persistent connection, like the connection of a browser."""
 
     def __init__(self, address):
         self.url = urllib.parse.urlsplit(address)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocators that side_by_side.cc measures. Each of them allocates and frees on its stream,
+// The allocators that side_by_side.cc measures. Each allocator allocates and frees on its stream,
 // reports its reserved memory, and throws on failure.
 //
 // ASHLAR_WITH_TORCH and ASHLAR_WITH_CUDART add PyTorch's allocator and the driver's pool. Without
-// them, the benchmark can be tried without a GPU, on a stand-in driver or the simulated device.
+// these macros, the benchmark can be tried without a GPU, on a stand-in driver or the simulated
+// device.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Churn: random frees and allocations of 512 B to 16 MiB among many live blocks. Measures the time
-// per step and the reserved memory at the end.
+// Measures churn, which is random frees and allocations of 512 B to 16 MiB among many live blocks:
+// the time per step, and the reserved memory at the end.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ inline constexpr std::chrono::milliseconds kChurnDuration{250};
 
 struct Figures {
   double value = 0;            // nanoseconds, or pairs per second
-  size_t reserved_bytes = 0;   // churn only: reserved at the end
-  size_t peak_live_bytes = 0;  // churn only
+  size_t reserved_bytes = 0;   // churn only: reserved memory at the end
+  size_t peak_live_bytes = 0;  // churn only: peak of the live bytes
 };
 
 inline double nanoseconds_since(Clock::time_point begin) {

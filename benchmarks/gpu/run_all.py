@@ -156,7 +156,7 @@ def parse(arguments):
     args = parser.parse_args(arguments)
     named = [step for name in args.only.split(",") if name
              for step in (steps.TRAININGS if name == "train" else [name])]
-    args.only = list(dict.fromkeys(named))  # each once
+    args.only = list(dict.fromkeys(named))  # each step once
     for name in args.only:
         if name not in steps.STEPS:
             parser.error(f"unknown step {name!r} (expected one of {', '.join(steps.STEPS)})")
@@ -170,7 +170,7 @@ def parse(arguments):
 
 
 def without_results(arguments):
-    """Removes --results: a machine-specific path that does not affect the results."""
+    """Removes --results, whose path is specific to the machine and does not affect the results."""
     kept = list(arguments)
     for i, argument in enumerate(arguments):
         if argument == "--results":

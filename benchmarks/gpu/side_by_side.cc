@@ -5,8 +5,9 @@
 // after PyTorch has initialized the device. allocators.h has the allocators, churn.h the churn
 // patterns.
 //
-// Does not use iostreams: next to PyTorch, which brings its own standard library, the compiler may
-// link a second copy into this object, and the two do not share locales.
+// This file does not use iostreams: next to PyTorch, which brings its own standard library, the
+// compiler may link a second copy of the library into this object, and the two copies do not share
+// locales.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -45,7 +46,7 @@ void make_pairs(const User& user, size_t bytes, size_t count) {
   for (size_t i = 0; i < count; ++i) user.free(user.allocate(bytes));
 }
 
-// Returns nanoseconds per allocation and free.
+// Returns the nanoseconds per pair of allocation and free.
 template <typename User>
 double time_pairs(const User& user, size_t bytes) {
   make_pairs(user, bytes, kWarmUpPairs);
@@ -54,7 +55,7 @@ double time_pairs(const User& user, size_t bytes) {
   return nanoseconds_since(begin) / double(kPairs);
 }
 
-// Returns pairs per second of all threads together, each on its own stream.
+// Returns the pairs per second of all threads together. Each thread uses its own stream.
 template <typename User>
 double count_pairs(const std::vector<User>& users, size_t bytes) {
   std::latch start(std::ptrdiff_t(users.size()) + 1);
@@ -149,7 +150,7 @@ using Streams = std::vector<ashlar_stream>;
 
 template <typename User>
 Candidate ashlar_candidate(std::string name, ashlar_device* device, const Streams& streams) {
-  // Shared by the functions below.
+  // The functions below share the allocator.
   const auto allocator = std::make_shared<ashlar_allocator*>(nullptr);
   const auto users = [=] {
     std::vector<User> all;
@@ -176,7 +177,7 @@ Candidate torch_candidate(const Streams& streams) {
 #if ASHLAR_WITH_CUDART
 Candidate async_candidate(const Streams& streams) {
   // By default, the pool releases memory at each synchronization. This setting makes the pool keep
-  // all of it.
+  // all its memory.
   cudaMemPool_t pool = nullptr;
   uint64_t keep_all = UINT64_MAX;
   check(cudaDeviceGetDefaultMemPool(&pool, 0));
@@ -219,8 +220,8 @@ struct Outcome {
   std::string failure;
 };
 
-// Measures the candidates in turn. The first round warms up and is not counted. A candidate that
-// fails is skipped from then on.
+// Measures the candidates in turn. The first round is a warm-up and is not counted. After a
+// failure, a candidate is skipped.
 std::vector<Outcome> run_rounds(const std::vector<Candidate>& candidates, const Pattern& pattern,
                                 int rounds) {
   std::vector<Outcome> outcomes(candidates.size());

@@ -52,7 +52,7 @@ def compile_command(library, target, torch):
                 f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
     command += [f"-isystem{home / 'include'}"]
     command += [f"-isystem{folder}" for folder in cuda_includes(torch)]
-    # No -lcudart: libc10_cuda is linked to PyTorch's CUDA runtime.
+    # -lcudart is not needed, because libc10_cuda is linked to PyTorch's CUDA runtime.
     command += [f"-L{home / 'lib'}", f"-Wl,-rpath,{home / 'lib'}", "-Wl,--no-as-needed", "-lc10",
                 "-lc10_cuda"]
     return command
@@ -114,7 +114,7 @@ def by_pattern(results):
 
 
 def speedup(ours, theirs):
-    """Returns the median speedup over the rounds that both have, or None."""
+    """Returns the median speedup over the rounds that both results have, or None."""
     rates = zip(ours.get("pairs_per_second", []), theirs.get("pairs_per_second", []))
     times = zip(theirs.get("ns", []), ours.get("ns", []))
     ratios = [more / less for more, less in (*rates, *times)]

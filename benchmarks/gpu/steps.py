@@ -66,7 +66,7 @@ class Run:
         return self.state == "passed"
 
     def output_tail(self):
-        """Returns the last line of the output, or of the errors if there is none, for the table."""
+        """Returns the last line of the output, or of the errors if the output is empty."""
         lines = [line.strip() for line in (self.errors + self.output).splitlines() if line.strip()]
         return lines[-1].replace("|", "/")[:200] if lines else ""
 
@@ -87,7 +87,7 @@ def run(name, command, timeout_s, environment=None):
         code = process.returncode
         state = "passed" if code == 0 else f"FAILED (exit code {code})"
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # the process and its children only
+        os.killpg(process.pid, signal.SIGKILL)  # kills only the process and its children
         output, errors = process.communicate()
         state = f"FAILED (no end after {timeout_s} s)"
     (LOGS / f"{name}.log").write_text(

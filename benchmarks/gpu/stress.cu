@@ -4,7 +4,7 @@
 // own thread, allocate through the C API, fill every block with a kernel, and check it with a
 // kernel before the free, on average every fourth time on a neighbour's stream. Sizes never repeat
 // and alternate between small and large phases under `policy:lean`, which reserves new memory only
-// where none can be stitched. Reports how often memory was stitched. With the paged engine, fails
+// if no memory can be stitched. Reports how often memory was stitched. With the paged engine, fails
 // if memory was never stitched, because the test then checked no remapped memory.
 //
 //   gpu_stress [--seconds N] [--short] [--conf OPTIONS]
@@ -42,9 +42,9 @@ struct Options {
   const char* backend = "cuda";
   const char* conf = "engine:paged,policy:lean";
   double seconds = 10;
-  uint64_t max_steps = UINT64_MAX;  // steps of each stream
-  size_t max_bytes = 64 * kMiB;     // the upper end of the range of block sizes
-  size_t live_bytes = 192 * kMiB;   // the most live bytes of each stream
+  uint64_t max_steps = UINT64_MAX;  // maximum number of steps of each stream
+  size_t max_bytes = 64 * kMiB;     // maximum size of a block
+  size_t live_bytes = 192 * kMiB;   // maximum of the live bytes of each stream
 };
 
 void must(ashlar_status status) {

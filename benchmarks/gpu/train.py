@@ -25,16 +25,16 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-WARM_UP = 10  # steps
+WARM_UP = 10  # number of steps that are not timed
 WAYS = ("native", "expandable", "ashlar")
-MAX_ENTRIES = 8_000_000  # of the history
+MAX_ENTRIES = 8_000_000  # capacity of the recorded history
 
 
 def choose_allocator(way):
     """Sets the environment before PyTorch is imported. Returns the function for statistics."""
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"):
         os.environ.pop(name, None)
-    # Makes matrix products deterministic.
+    # This setting makes matrix products deterministic.
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     if way == "expandable":
         os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"

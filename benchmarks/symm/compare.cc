@@ -8,9 +8,9 @@
 //   mpirun --oversubscribe -n 4 symm_compare
 //
 // Ratios in brackets are relative to the first candidate of a line. Barriers of two ranks, puts
-// from 64 KiB, all-reduces and everything over TCP have limits; if one is exceeded, the line says
-// so and the exit code is 1. Run it on an idle machine with one core per rank. On a busy machine,
-// --fastest gives more stable results.
+// from 64 KiB, all-reduces and everything over TCP have limits; if a limit is exceeded, the line
+// says so and the exit code is 1. Run it on an idle machine with one core per rank. On a busy
+// machine, --fastest gives more stable results.
 #include <mpi.h>
 
 #include <cstdio>
@@ -63,8 +63,8 @@ class SharedMemoryComparison {
   }
 
  private:
-  // Only barriers of two ranks have a limit: with more ranks, the plain barrier is slow, so a ratio
-  // to it says little.
+  // Compares barriers. Only barriers of two ranks have a limit: with more ranks, the plain barrier
+  // is slow, so the ratio says little.
   void barriers() {
     const bool is_pair = group_.world_size() == 2;
     run_comparison(
@@ -149,7 +149,7 @@ bool run(ComparisonPlan plan) {
   return is_met != 0;
 }
 
-// Parses the command line. Returns no value if the arguments are invalid.
+// Parses the command line. Returns nullopt if the arguments are invalid.
 std::optional<ComparisonPlan> read_plan(std::span<char*> arguments) {
   ComparisonPlan plan;
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares several implementations of one operation. They run interleaved in one process, so that
-// other load on the machine affects all of them alike.
+// Compares several implementations of one operation. The implementations run interleaved in one
+// process, so that other load on the machine affects all of them equally.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class RatioLimits {
 struct Candidate {
   const char* name;
   std::function<void()> operation;
-  // Limit of the time relative to the first candidate. Empty: no limit.
+  // Limit of the time relative to the first candidate; unset: no limit.
   std::optional<double> max_ratio{};
 };
 
@@ -78,7 +78,8 @@ struct ComparisonPlan {
 };
 
 // Runs the candidates in turn; every rank must call this function. Rank 0 prints the median or the
-// fastest round by its own clock, with ratios to the first candidate, and checks the limits.
+// fastest round as measured by its own clock, with ratios to the first candidate, and checks the
+// limits.
 inline void run_comparison(const ComparisonPlan& plan, const std::string& title, int iterations,
                            const std::vector<Candidate>& candidates) {
   if (!plan.has(title)) return;

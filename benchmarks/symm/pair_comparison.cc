@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rank 0 runs and measures the operations on the memory of rank 1. For raw UCX, rank 1 calls
-// progress() in a loop meanwhile; Ashlar uses its own progress thread.
+// progress() in a loop in the meantime; Ashlar uses its own progress thread.
 #include "pair_comparison.h"
 
 #include <mpi.h>
@@ -18,7 +18,7 @@
 namespace ashlar::symm {
 namespace {
 
-// Calls per batch: below and far above the number that Ashlar keeps in flight.
+// Numbers of calls per batch: below and far above the number of calls that Ashlar keeps in flight.
 constexpr int kBatches[] = {64, 1024};
 
 // Enters a barrier, and calls `work` until the other rank has entered it.

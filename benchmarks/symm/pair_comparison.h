@@ -19,7 +19,7 @@ namespace ashlar::symm {
 // How the two ranks communicate.
 struct PairTransport {
   std::string name{};                 // the name of the group, and the prefix of each title
-  std::string ucx_transports{};       // for raw UCX, and for Ashlar if `is_network`
+  std::string ucx_transports{};       // used by raw UCX and, if `is_network`, by Ashlar
   bool is_network = false;            // if false, Ashlar maps the memory of the peer
   std::optional<double> max_ratio{};  // limit of the time relative to raw UCX
 };

@@ -17,7 +17,7 @@ void expect(ucs_status_t status, const char* call) {
   std::_Exit(1);
 }
 
-// Returns null if the transports are not available.
+// Opens a context. Returns null if the transports are not available.
 ucp_context_h open_context(const std::string& transports) {
   ucp_config_t* config = nullptr;
   expect(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
@@ -106,8 +106,8 @@ void RawUcx::exchange_keys(const Exchange& exchange) {
          "ucp_ep_rkey_unpack");
 }
 
-// Ignores errors of closing, because the other rank may have exited already. No operation is in
-// flight any more.
+// Ignores errors of closing, because the other rank may already have exited. At this point, no
+// operation is in flight.
 RawUcx::~RawUcx() {
   ucp_rkey_destroy(key_);
   void* closing = ucp_ep_close_nb(endpoint_, UCP_EP_CLOSE_MODE_FLUSH);
@@ -135,7 +135,7 @@ uint64_t RawUcx::fetch_add(uint64_t amount) {
   return before;
 }
 
-// UCX reads the new value from the location to which it writes the result.
+// UCX reads the new value from the same location to which it writes the result.
 uint64_t RawUcx::compare_and_swap(uint64_t expected, uint64_t wanted) {
   const ucp_request_param_t param = word_param(wanted);
   wait_for(ucp_atomic_op_nbx(endpoint_, UCP_ATOMIC_OP_CSWAP, &expected, 1, remote_address_, key_,

@@ -20,7 +20,7 @@ class RawUcx {
   // Sends the argument to the other rank, and returns the bytes that the other rank sent.
   using Exchange = std::function<std::vector<char>(const std::vector<char>&)>;
 
-  // Whether these transports (UCX_TLS) are available.
+  // Returns whether these transports (UCX_TLS) are available.
   static bool has(const std::string& transports);
 
   // Connects to the other rank. UCX allocates the memory as the transports require.
@@ -36,7 +36,7 @@ class RawUcx {
   void get(std::span<std::byte> into);
   uint64_t fetch_add(uint64_t amount);
   uint64_t compare_and_swap(uint64_t expected, uint64_t wanted);
-  // These return immediately; flush() waits for their completion.
+  // These operations return immediately; flush() waits for their completion.
   void post_put(std::span<const std::byte> from);
   void post_add(uint64_t amount);
   void flush();
@@ -60,7 +60,7 @@ class RawUcx {
   std::span<std::byte> local_{};  // this rank's memory
   ucp_rkey_h key_ = nullptr;
   uint64_t remote_address_ = 0;    // the address of the other rank's memory
-  uint64_t posted_amount_ = 0;     // read by UCX until `flush`
+  uint64_t posted_amount_ = 0;     // UCX reads it until `flush` returns
   std::vector<void*> requests_{};  // the requests of posted operations
 };
 
