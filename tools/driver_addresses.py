@@ -71,7 +71,7 @@ class Chunk:
 
 class PlacementRule:
     def __init__(self):
-        self.chunks = []  # newest last
+        self.chunks = []  # in the order of creation
 
     def allocate(self, size):
         for chunk in reversed(self.chunks):

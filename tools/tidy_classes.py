@@ -64,7 +64,7 @@ def _code_without_directives(file):
 
 
 def _skip(text, position):
-    """Returns the position after the bracket that closes the one at `position`."""
+    """Returns the position after the bracket that closes the bracket at `position`."""
     depth = 0
     for match in re.compile(r"[()\[\]{}]").finditer(text, position):
         depth += 1 if match.group() in _PAIRS else -1
@@ -81,7 +81,7 @@ def _skip_template(text, position):
         if text[at] in _PAIRS:
             at = _skip(text, at)
             continue
-        if text.startswith("<<", at) and depth > 0:  # a shift
+        if text.startswith("<<", at) and depth > 0:  # a shift operator
             at += 2
             continue
         if text[at] == "<":
@@ -104,7 +104,7 @@ def _head(text, position):
     if not name or name.group(1) == "final":
         return None, 0
     position = name.end()
-    if text[position : position + 1] == "<":  # a specialization
+    if text[position : position + 1] == "<":  # a template specialization
         position = _skip_template(text, position)
     rest = re.compile(r"(?:\s+final\b)?\s*(?::(?!:)[^;{]*)?\{").match(text, position)
     return (name.group(1), rest.end() - 1) if rest else (None, 0)
@@ -183,7 +183,7 @@ _TYPE = (r"\s*(?:(?:template|static|mutable|const|inline|volatile)\b\s*)*"
 
 
 def _is_function(declaration):
-    """Whether the declaration has a parameter list. That of a function pointer does not count."""
+    """Returns whether the declaration has a parameter list, ignoring those of function pointers."""
     if re.match(_TYPE + r"[^(]*\{\}", declaration):
         return False
     head = re.split(r"(?<!operator)(?<![=!<>])=(?!=)", declaration)[0]

@@ -12,7 +12,7 @@ MAX_FILE_LINES = 800
 MAX_UNEXPLAINED_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 
-# Everything that ends up in the library or the command line tool.
+# Folders whose files end up in the library or the command line tool.
 SHIPPED = ("include", "src")
 
 
@@ -56,7 +56,7 @@ LICENSE_TAG = "SPDX-License-Identifier: Apache-2.0"
 
 
 def license_tag(tree):
-    """Every source file names its licence in its first line, or in the one below `#!`."""
+    """Every source file names its licence in its first line, or in the line below `#!`."""
     for file in tree.cpp() + tree.with_suffix(".py") + tree.with_suffix(".ts") \
             + tree.with_suffix(".tsx"):
         if file.text.strip() and not any(LICENSE_TAG in line for line in file.lines[:2]):
@@ -166,7 +166,7 @@ _ACTION_VERBS = frozenset("""
     move notify open pop push put record release remove reserve reset resize restore run set
     signal sleep split start step stop store swap take trim try unlock unmap update wait write
 """.split())
-# Last words that make such a name a getter: free_bytes(), lock_count().
+# Last words that make a name with such a verb a getter, such as free_bytes() and lock_count().
 _NOUNS = ("bytes", "count", "id", "index", "size", "range", "address")
 
 

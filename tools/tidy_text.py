@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Source files for the rules of tidy.py, with comments and code separated, and the tree of them."""
+"""Source files for the rules of tidy.py, with comments and code separated, and the file tree."""
 
 import dataclasses
 import functools
@@ -41,7 +41,7 @@ class SourceFile:
         return self.path.endswith(CPP_SUFFIXES)
 
     def is_in(self, *folders):
-        """Whether the file is, or lies below, one of these paths."""
+        """Returns whether the file is, or lies below, one of these paths."""
         return any(self.path == f or self.path.startswith(f + "/") for f in folders)
 
     @functools.cached_property
@@ -105,7 +105,7 @@ class Tree:
         return cls(texts, table, others)
 
     def cpp(self, *folders):
-        """Returns the C++ files; if folders are given, only those in the folders."""
+        """Returns the C++ files; if folders are given, only the files in them."""
         return [f for f in self.files if f.is_cpp and (not folders or f.is_in(*folders))]
 
     def with_suffix(self, *suffixes):
@@ -175,9 +175,9 @@ def functions(file):
     def line_at(position):
         return text.count("\n", 0, position) + 1
 
-    start = 0  # of the current declaration
-    depth = 0  # of braces inside it: of a body or of an initializer
-    name, first_line = None, 0  # of the current function
+    start = 0  # begin of the current declaration
+    depth = 0  # nesting depth of braces in the declaration, of a body or of an initializer
+    name, first_line = None, 0  # name and first line of the current function
     for match in re.finditer(r"[{};]", text):
         symbol = match.group()
         if depth > 0:

@@ -43,7 +43,7 @@ def _folder_of(tree, path):
 
 
 def _allowed_folders(tree, folder):
-    """Returns the folders whose files `folder` may include, itself first."""
+    """Returns the folders whose files `folder` may include; the first is `folder` itself."""
     order = list(tree.table["folders"])
     listed = tree.table["folders"][folder]
     above = order[: order.index(folder)]
@@ -193,7 +193,7 @@ def quoted_files(tree):
 
 
 def _is_excerpt(quoted, text):
-    """Whether the lines occur consecutively in the text, at any common indentation."""
+    """Returns whether the lines occur consecutively in the text, at any common indentation."""
     lines = quoted.strip("\n").split("\n")
     indent = re.search(r"^( *)" + re.escape(lines[0]) + "$", text, re.MULTILINE)
     if not indent or not lines[0]:
@@ -209,7 +209,7 @@ def machine_paths(tree):
             yield file.finding(number, f"{match.group()}: a path on one machine")
 
 
-# Spelled in two parts, since the rule reads this file too.
+# Each word is spelled in two parts, because the rule also reads this file.
 _VAGUE = "|".join([r"\bwho" r"ever\b", r"\bno" r"body\b", r"\bsome" r"body\b",
                    r"\bthe" r"re:(?!:)"])
 

@@ -11,7 +11,8 @@ import pathlib
 import sys
 import urllib.parse
 
-# Doxygen 1.9.4 links to the list of nested classes even if all of them are private and not listed.
+# Doxygen 1.9.4 links to the list of nested classes even if all nested classes are private and not
+# listed.
 IGNORED_ANCHORS = {"nested-classes"}
 
 

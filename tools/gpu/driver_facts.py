@@ -390,7 +390,7 @@ def host_memory_costs(size):
 
 
 def costs():
-    """Measures the cost of calls. Each includes the cost of a Python call, the first figure."""
+    """Measures the cost of calls. Each figure includes that of a Python call, the first figure."""
     s, e = stream(), event()
     _, at = allocate(MIB)
     handle = ctypes.create_string_buffer(64)
