@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keyboard shortcuts: one table, which also generates the help page. A view registers its own keys
-// while it is shown.
+// Keyboard shortcuts, in one table from which the help page is generated. A view registers its own
+// keys while it is shown.
 import { signal } from "@preact/signals";
 import { kGroupings } from "./api/scene.ts";
 import { moment, moveCursor, scene, shown, stepCursor } from "./session.ts";
@@ -21,7 +21,7 @@ export interface Key {
   keys: string[]; // values of KeyboardEvent.key, with prefix "Shift+" where shift matters
   description: string;
   run: (key: string) => void;
-  worksAlways?: boolean; // also without a document and while help is shown
+  worksAlways?: boolean; // works even without a document and while help is shown
 }
 
 export const helpShown = signal(false);
@@ -70,10 +70,11 @@ export const kGlobalKeys: Key[] = [
   },
 ];
 
-// Keys of the current view.
+// The keys of the current view.
 export const viewKeys = signal<Key[]>([]);
 
-// Elements with the focus handle keys first; handled events are ignored here.
+// Handles key events of the page. Elements with the focus handle keys first; events that they
+// handled are ignored.
 export function listenToKeys(): void {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || isCommand(event) || isTyping(event)) return;
@@ -85,7 +86,7 @@ export function listenToKeys(): void {
   });
 }
 
-// While help is shown or no document is open, only some keys work.
+// Returns the keys that work now. While help is shown or no document is open, only some keys work.
 function activeKeys(): Key[] {
   if (helpShown.value || !shown.value) return kGlobalKeys.filter((each) => each.worksAlways);
   return [...viewKeys.value, ...kGlobalKeys];
@@ -93,8 +94,8 @@ function activeKeys(): Key[] {
 
 type Press = Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">;
 
-// Whether the key combination belongs to the browser or the system. On many keyboards, brackets are
-// typed with Alt, which some systems report together with Ctrl.
+// Returns whether the key combination belongs to the browser or the system. On many keyboards,
+// brackets are typed with Alt, which some systems report together with Ctrl.
 export function isCommand(event: Press): boolean {
   if (event.altKey && "[]{}".includes(event.key)) return event.metaKey;
   return event.ctrlKey || event.metaKey || event.altKey;
@@ -112,8 +113,8 @@ function isTyping(event: KeyboardEvent): boolean {
   return true;
 }
 
-// Whether the element handles letter keys itself. Text fields do, and lists, which search by
-// letter; checkboxes and similar inputs do not.
+// Returns whether the element handles letter keys itself. Text fields do, and so do lists, which
+// search by letter; checkboxes and similar inputs do not.
 export function acceptsText(tag: string, type: string | null): boolean {
   if (tag === "SELECT" || tag === "TEXTAREA") return true;
   return tag === "INPUT" && !["checkbox", "radio", "file", "button"].includes(type ?? "text");

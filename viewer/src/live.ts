@@ -11,7 +11,7 @@ import { showDocument } from "./state.ts";
 const kIntervalMs = 1000;
 
 export const samples = signal<LiveSample[]>([]);
-// The error from the last request; null: that request succeeded.
+// The error from the last request; null if that request succeeded.
 export const liveError = signal<{ message: string; hasEnded: boolean } | null>(null);
 
 // Polls until the process has ended.
@@ -32,8 +32,8 @@ export async function poll(): Promise<void> {
   }
 }
 
-// Takes a snapshot of each allocator and shows the first in the other views. After an error, sets
-// `notice` and returns false.
+// Takes a snapshot of each allocator and shows the first snapshot in the other views. After an
+// error, sets `notice` and returns false.
 export async function takeSnapshot(): Promise<boolean> {
   waiting.value = { what: "taking a snapshot", done: null };
   notice.value = null;

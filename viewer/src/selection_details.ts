@@ -10,7 +10,7 @@ import { documentNumber, type Selection, selection, type SelectionKind } from ".
 
 interface LoadedSelection {
   of: Selection;
-  row: AllocationRows | null; // one row
+  row: AllocationRows | null; // has one row
   error: string | null;
 }
 const found = signal<LoadedSelection | null>(null);
@@ -20,7 +20,7 @@ export const selectedRow = computed(() =>
   found.value && found.value.of === selection.value ? found.value : null,
 );
 
-// The selected stack, stream or pool, or that of the selected allocation; null: none.
+// The selected stack, stream and pool, or those of the selected allocation; null if there is none.
 export const selectedStack = computed(() => relatedId("stack"));
 export const selectedStream = computed(() => relatedId("stream"));
 export const selectedPool = computed(() => relatedId("pool"));
@@ -36,7 +36,7 @@ export function followSelection(): void {
     const of = selection.value;
     const number = documentNumber.value;
     if (of?.kind !== "allocation" || !client.value) return;
-    // Ignore late responses for an earlier selection.
+    // Late responses for an earlier selection are ignored.
     rowOf(number, of.id).then(
       (row) => selection.peek() === of && (found.value = { of, row, error: null }),
       (problem) =>
@@ -45,7 +45,8 @@ export function followSelection(): void {
   });
 }
 
-// A self-contained file has no responses for single allocations, only the first rows of the table.
+// Requests the row of an allocation. A self-contained file has no responses for single allocations,
+// only the first rows of the table.
 async function rowOf(number: number, id: number): Promise<AllocationRows> {
   const ask = client.peek()!;
   if (ask.source.kind === "server") return ask.allocation(number, id);

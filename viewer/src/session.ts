@@ -14,21 +14,21 @@ import { compareCursor, cursor, documentNumber, showDocument, span } from "./sta
 export const client = signal<ViewClient | null>(null);
 export const scene = signal<Scene | null>(null);
 export const waiting = signal<{ what: string; done: number | null } | null>(null);
-export const failure = signal<string | null>(null); // fatal: nothing can be shown
-export const notice = signal<string | null>(null); // non-fatal: the page keeps working
+export const failure = signal<string | null>(null); // fatal error: nothing can be shown
+export const notice = signal<string | null>(null); // error after which the page keeps working
 
 export const shown = computed<DocumentScene | null>(
   () => scene.value?.documents[documentNumber.value] ?? null,
 );
 export const isFile = computed(() => client.value?.source.kind === "file");
 
-// The moment that views show, and the moment it is compared with.
+// The moment that views show, and the moment with which they compare it.
 export const moment = computed(() => momentOf(shown.value, cursor.value));
 export const otherMoment = computed(() =>
   compareCursor.value === null ? null : momentOf(shown.value, compareCursor.value),
 );
 
-// The entries that the timeline shows, clamped since the URL may contain any range.
+// The entries that the timeline shows. They are clamped, because the URL may contain any range.
 export const shownSpan = computed<Span>(() => {
   const document = shown.value;
   if (!document) return { from: 0, to: 1 };
@@ -39,8 +39,8 @@ export const stacks = signal<Stacks | null>(null);
 const peakStacks = signal<StackBytes | null>(null);
 export const stacksRecorded = computed(() => hasStacks(stacks.value));
 
-// Stacks are coloured by their rank at the peak. Allocations have the colour of their stack, or,
-// without stacks, a colour derived from their id.
+// Stacks are coloured by their rank at the peak. Allocations have the colour of their stack or, if
+// there are no stacks, a colour derived from their id.
 const rankedColoring = computed(() => new Coloring(peakStacks.value?.stack ?? []));
 const idColoring = new Coloring([]);
 export const coloring = computed(() => ({
@@ -56,7 +56,7 @@ export async function start(source: Source): Promise<void> {
   client.value = new ViewClient(source);
   effect(() => {
     const count = scene.value?.documents.length ?? 0;
-    if (count > 0 && documentNumber.value >= count) showDocument(0); // an invalid number in the URL
+    if (count > 0 && documentNumber.value >= count) showDocument(0); // the URL may be invalid
   });
   await readScene();
   followDocument();
@@ -78,7 +78,7 @@ export async function readScene(): Promise<void> {
   }
 }
 
-// Opens additional files and shows the first one that could be read.
+// Opens additional files and shows the first file that could be read.
 export async function openFiles(files: Iterable<File>): Promise<void> {
   const before = scene.value?.documents.length ?? 0;
   const problems: string[] = [];
@@ -103,8 +103,8 @@ export function messageOf(problem: unknown): string {
   return problem instanceof Error ? problem.message : String(problem);
 }
 
-// Returns the moment to show. A self-contained file has data for some moments only; the nearest of
-// them is shown.
+// Returns the moment to show. A self-contained file has data only for some moments, of which the
+// nearest is shown.
 export function momentOf(document: DocumentScene | null, at: number | null): number {
   if (!document) return 0;
   const wanted = Math.min(at ?? document.peak.entry, Math.max(0, document.entries - 1));
@@ -119,7 +119,7 @@ export function moveCursor(entry: number): void {
   cursor.value = Math.min(last, Math.max(0, Math.round(entry)));
 }
 
-// Moves by `by` entries. In a self-contained file, moves to the next available moment.
+// Moves the cursor by `by` entries; in a self-contained file, to the next available moment.
 export function stepCursor(by: number): void {
   const moments = shown.value?.moments;
   if (!moments || moments.length === 0) return moveCursor(moment.value + by);

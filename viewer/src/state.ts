@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state shared by all views: document, moment, selection. Except for the vertical zoom, it is
-// stored in the URL's fragment, so that a view can be shared as a link.
+// The state that all views share: document, moment, selection. Except for the vertical zoom, the
+// state is stored in the URL's fragment, so that a view can be shared as a link.
 import { batch, computed, effect, signal } from "@preact/signals";
 import { type Grouping, kGroupings } from "./api/scene.ts";
 import type { Span } from "./model/tiles.ts";
@@ -22,7 +22,8 @@ export const compareCursor = signal<number | null>(null); // null: no second mom
 export const selection = signal<Selection | null>(null);
 export const grouping = signal<Grouping>("allocation");
 export const span = signal<Span | null>(null); // entries shown by the timeline; null: all
-// The timeline's vertical zoom: `magnified` times, starting at `floor`. Not stored in the URL.
+// The timeline's vertical zoom: the axis is magnified `magnified` times and starts at `floor`. It
+// is not stored in the URL.
 export const kAllBytes = { magnified: 1, floor: 0 };
 export const vertical = signal(kAllBytes);
 export const search = signal("");
@@ -82,11 +83,11 @@ export function readHash(text: string): void {
   });
 }
 
-const kDebounceMs = 300; // milliseconds; a drag changes the state with every move
+const kDebounceMs = 300; // delays updates, because a drag changes the state with every move
 
-// Keeps URL and state in sync: the state follows immediately, the URL after a delay, since browsers
-// limit changes of the URL to a few hundred per minute. Returns a function that stops the delayed
-// changes of the URL.
+// Keeps URL and state in sync: the state follows immediately, the URL after a delay, because
+// browsers limit changes of the URL to a few hundred per minute. Returns a function that stops the
+// delayed changes of the URL.
 export function syncWithUrl(): () => void {
   readHash(location.hash);
   let timer: ReturnType<typeof setTimeout> | undefined;

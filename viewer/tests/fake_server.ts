@@ -49,7 +49,7 @@ export interface FakeAllocation {
   stack: number;
 }
 
-// Random allocations and frees, determined by the seed.
+// Returns random allocations and frees, which the seed determines.
 export function makeRun(seed: number, entries: number): FakeAllocation[] {
   let state = seed >>> 0;
   const random = () => {

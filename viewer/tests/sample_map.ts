@@ -15,7 +15,7 @@ export interface Extent {
   mappings: bigint[];
 }
 
-// Segments start at multiples of 2^30, beginning with 0.
+// Returns an address map. Segments start at multiples of 2^30, beginning with 0.
 export function mapOf(
   segments: { pool: number; blocks: Block[] }[],
   extents: Extent[] = [],

@@ -7,7 +7,7 @@ import * as scene from "./scene.ts";
 import { getWithRetry, parseJson, type RetryOptions, type Source } from "./source.ts";
 
 export const kRowsPerRequest = 2000;
-const kMaxCached = 64; // responses, typically below a megabyte each
+const kMaxCached = 64; // number of responses, each typically below a megabyte
 
 export interface TileKey {
   document: number;
@@ -26,7 +26,7 @@ export class ViewClient {
     return parseJson(await getWithRetry(this.source, "scene.json", { progress }));
   }
 
-  // Returns the statistics of the monitored process. Not cached, because they change.
+  // Returns the statistics of the monitored process, which are not cached, because they change.
   async live(): Promise<scene.LiveStats> {
     return parseJson(await this.source.get("live.json"));
   }

@@ -9,7 +9,7 @@ const kHeaderBytes = 8;
 const kEntryBytes = 32;
 const kNameBytes = 16;
 
-// The array type of each type number (docs/reference/formats/view.md).
+// The array types, indexed by type number (docs/reference/formats/view.md).
 const kTypes = [
   null,
   Uint8Array,

@@ -17,7 +17,8 @@ export class HttpSource implements Source {
     try {
       await this.readBody(await this.fetch(path, { method: "POST", body: file }));
     } catch (failure) {
-      // If still loading, the file was accepted and is being read; scene.json reports progress.
+      // StillLoading means that the file was accepted and is being read; scene.json reports
+      // progress.
       if (!(failure instanceof StillLoading)) throw failure;
     }
   }

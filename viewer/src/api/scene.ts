@@ -2,7 +2,7 @@
 //
 // Types of the responses; docs/reference/formats/view.md describes them.
 
-// The value for "never" in `freed`, and for "none" or "others" in ids.
+// The value that means "never" in `freed`, and "none" or "others" in ids.
 export const kNone = 0xffffffff;
 
 export type Grouping = "allocation" | "stack" | "stream" | "pool";
@@ -12,8 +12,8 @@ export interface DocumentScene {
   name: string;
   device: number;
   entries: number;
-  has_history: boolean; // false: only the final state, as one entry
-  columns: number; // per tile
+  has_history: boolean; // false: the document has only the final state, as one entry
+  columns: number; // number of columns per tile
   levels: number;
   first_us: number | null;
   last_us: number | null;
@@ -59,7 +59,7 @@ export interface LiveMemory {
   allocated_bytes: number;
   requested_bytes: number;
   blocks: number;
-  allocations: number; // this and the counters below: since the last reset
+  allocations: number; // like all counters below: since the last reset
   retries: number;
   ooms: number;
 }
@@ -71,7 +71,7 @@ export interface LiveAllocator extends LiveMemory {
   device_calls: number;
 }
 
-// Pinned host memory.
+// An allocator of pinned host memory.
 export interface LiveHostAllocator extends LiveMemory {
   host_calls: number;
 }
@@ -104,7 +104,7 @@ export interface Trial {
   conf: string;
   is_recorded: boolean;
   peak_reserved_bytes: number;
-  driver_us: number; // modelled cost of its driver calls
+  driver_us: number; // modelled cost of the setting's driver calls
   ooms: number;
 }
 
@@ -132,7 +132,7 @@ export interface AllocationTile extends TileColumns {
 export interface GroupTile extends TileColumns {
   by: "stack" | "stream" | "pool";
   group: Uint32Array;
-  bytes: Float64Array; // row-major, one value per column
+  bytes: Float64Array; // row-major, one value per column of the tile
 }
 
 export type Tile = AllocationTile | GroupTile;
@@ -170,7 +170,7 @@ export interface AddressMap {
   block_allocation: Uint32Array;
   block_stack: Uint32Array;
   block_made: Uint32Array;
-  // Physical memory of views; empty for engines without extents.
+  // The physical memory behind views; empty for engines without extents.
   extent_id: BigUint64Array;
   extent_bytes: Float64Array;
   extent_stream: Uint32Array;
@@ -178,16 +178,16 @@ export interface AddressMap {
   extent_is_large: Uint8Array;
   extent_has_home: Uint8Array; // 0: idle, or the home is unknown
   extent_home: BigUint64Array;
-  mapping_first: Uint32Array; // one per extent, plus an end
+  mapping_first: Uint32Array; // first mapping of each extent, then the total number
   mapping_address: BigUint64Array; // addresses of all mappings, grouped by extent
-  range_first: Uint32Array; // one per segment, plus an end
+  range_first: Uint32Array; // first mapped range of each segment, then the total number
   range_offset: Float64Array;
   range_bytes: Float64Array;
   range_extent: Uint32Array; // kNone: several, merged
   range_is_home: Uint8Array; // 0: the extent is idle, or in use at another mapping
 }
 
-// `view`: a view of the paged engine.
+// The kinds of segments. `view` is a view of the paged engine.
 export const SegmentKind = { plain: 0, expandable: 1, view: 2 } as const;
 export const BlockState = { free: 0, live: 1, pending: 2, unmapped: 3, merged: 4 } as const;
 

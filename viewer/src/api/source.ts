@@ -4,7 +4,7 @@
 // interpreting them.
 
 export interface Source {
-  // "file": a self-contained file, limited to the embedded responses.
+  // "file" means a self-contained file, which has only the embedded responses.
   readonly kind: "server" | "file";
   // Returns the response's bytes. Throws StillLoading or RequestError.
   get(path: string): Promise<ArrayBuffer>;
@@ -14,7 +14,7 @@ export interface Source {
   takeSnapshot(): Promise<void>;
 }
 
-// The response is still being computed; retry later.
+// Thrown if the response is still being computed. The request should be retried later.
 export class StillLoading extends Error {
   constructor(
     readonly what: string,
@@ -24,10 +24,10 @@ export class StillLoading extends Error {
   }
 }
 
-// The request failed. The message is user-readable.
+// Thrown if the request failed. The message is meant for the user.
 export class RequestError extends Error {}
 
-// The monitored process has ended or stopped live monitoring.
+// Thrown if the monitored process has ended or stopped live monitoring.
 export class ProcessEnded extends RequestError {}
 
 const kRetryDelay = 250; // milliseconds between retries

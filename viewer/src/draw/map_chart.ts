@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The address map on two canvases of the size of the visible area: blocks on the lower one;
-// outlines of segments, extents, headings and the selection on the upper one.
+// The address map on two canvases of the size of the visible area: blocks on the lower canvas;
+// outlines of segments, extents, headings and the selection on the upper canvas.
 import { type AddressMap, kNone } from "../api/scene.ts";
 import { mappedRangeAt } from "../model/extents.ts";
 import { formatBytes, plural } from "../model/format.ts";
@@ -22,7 +22,7 @@ import { makePainter, type PaintedQuads, type QuadPainter } from "./quad_painter
 
 export interface MapOptions {
   map: AddressMap;
-  zoom: number; // 1: everything is visible
+  zoom: number; // 1: the whole map is visible
   pools: string[];
   segment: number | null; // drawn with a bold outline
   extent: number | null; // drawn with a bold outline at all its mappings
@@ -76,7 +76,7 @@ export class MapChart {
     this.painter.release();
   }
 
-  // Returns the item at a point of the visible area, or null.
+  // Returns the item at a point of the visible area; null if there is none.
   placeAt(windowX: number, windowY: number): MapPlace | null {
     const { layout, options } = this;
     if (!layout || !options) return null;

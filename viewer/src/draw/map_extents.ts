@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extents on the address map: a bar under each mapped range of a view, solid if the extent is in
-// use there and hollow if it is not; and idle extents.
+// Draws extents on the address map: a bar under each mapped range of a view, which is solid if the
+// extent is in use at this address and hollow otherwise; and idle extents.
 import type { AddressMap } from "../api/scene.ts";
 import { kLineHeight, type MapBox, type MapLayout } from "../model/map_layout.ts";
 
@@ -49,9 +49,9 @@ function isWithin(box: MapBox, [top, bottom]: ExtentDrawing["window"]): boolean 
   return box.y >= top && box.y <= bottom;
 }
 
-// A one-pixel gap separates the bar from the blocks and, if the bar is wider than 4 pixels, from
-// the next extent. Narrow hollow bars have no left and right edges, so that a row of them still
-// looks hollow.
+// Draws a bar. A one-pixel gap separates the bar from the blocks and, if the bar is wider than 4
+// pixels, from the next extent. Narrow hollow bars have no left and right edges, so that a row of
+// them still looks hollow.
 function drawExtentBar(
   context: CanvasRenderingContext2D,
   box: MapBox,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Interface for drawing many rectangles: with WebGL2 on a GPU, otherwise on a 2D canvas. Used by
-// the timeline and the address map.
+// The interface for drawing many rectangles, with WebGL2 on a GPU, otherwise on a 2D canvas. The
+// timeline and the address map use it.
 import type { Quads } from "../model/tile_quads.ts";
 import { CanvasPainter } from "./canvas_painter.ts";
 import { WebglPainter } from "./webgl_painter.ts";
@@ -16,27 +16,27 @@ export interface Placement {
   right: number; // end of the clip range
 }
 
-// The alpha of a colour selects the fill pattern, since no rectangle is transparent.
+// The alpha of a colour selects the fill pattern, because no rectangle is transparent.
 export const Fill = { plain: 255, hatched: 128, dotted: 64 } as const;
 
 // Rectangles stored in a painter.
 export interface PaintedQuads {
-  setColors(colors: Uint32Array): void; // one per rectangle, from packColor()
+  setColors(colors: Uint32Array): void; // one colour per rectangle, from packColor()
   draw(placement: Placement): void;
   release(): void;
 }
 
 export interface QuadPainter {
   readonly kind: "webgl2" | "canvas";
-  // Sizes in CSS pixels; `ratio` is device pixels per CSS pixel.
+  // Starts a frame. Sizes are in CSS pixels; `ratio` is the number of device pixels per CSS pixel.
   start(width: number, height: number, ratio: number): void;
   add(quads: Quads): PaintedQuads;
   release(): void;
 }
 
-// Makes a painter for the canvas. It calls `restored` when a lost context has been restored and
-// everything must be redrawn. The parameters `?draw=webgl2` and `?draw=canvas` override the choice,
-// for tests.
+// Makes a painter for the canvas. The painter calls `restored` when a lost context has been
+// restored and everything must be redrawn. The URL parameters `?draw=webgl2` and `?draw=canvas`
+// override the choice, for tests.
 export function makePainter(canvas: HTMLCanvasElement, restored: () => void): QuadPainter {
   const wanted =
     new URLSearchParams(location.search).get("draw") ?? (hasGpu() ? "webgl2" : "canvas");

@@ -13,10 +13,10 @@ export interface DrawnTile {
   tile: Tile;
   quads: Quads;
   painted: PaintedQuads;
-  coloredAs: unknown; // the colouring it was drawn with
+  coloredAs: unknown; // the colouring with which the tile was drawn
 }
 
-const kMaxInFlight = 3; // more would delay newer requests
+const kMaxInFlight = 3; // more requests in flight would delay newer requests
 const kMaxKept = 24;
 const kRetryDelay = 1000; // milliseconds until a failed tile is retried; doubled each time
 const kMaxRetryDelay = 60_000;
@@ -24,13 +24,13 @@ const kMaxRetryDelay = 60_000;
 export interface TileHooks {
   quadOptions: (key: TileKey) => QuadOptions;
   arrived: () => void; // a tile arrived, or should be retried
-  onError: (message: string | null) => void; // error message; null: recovered
+  onError: (message: string | null) => void; // null: the error is over
 }
 
 export class TileStore {
   private readonly kept = new Map<string, DrawnTile>();
-  private readonly missing = new Set<string>(); // not in the self-contained file
-  private readonly failed = new Set<string>(); // failed on the server; retried later
+  private readonly missing = new Set<string>(); // tiles that the self-contained file lacks
+  private readonly failed = new Set<string>(); // tiles that failed and are retried later
   private readonly inFlight = new Set<string>();
   private queue: TileKey[] = [];
   private isReleased = false;
@@ -43,7 +43,7 @@ export class TileStore {
     private readonly hooks: TileHooks,
   ) {}
 
-  // Replaces the wanted tiles, since earlier ones may have left the screen.
+  // Replaces the wanted tiles, because earlier wanted tiles may have left the screen.
   want(keys: TileKey[]): void {
     this.queue = keys.filter((key) => this.isUnknown(nameOf(key)));
     this.fetchNext();
@@ -60,12 +60,13 @@ export class TileStore {
     return null;
   }
 
-  // Whether the self-contained file lacks the tile, so that a coarser tile remains in its place.
+  // Returns whether the self-contained file lacks the tile, so that a coarser tile remains in its
+  // place.
   isMissing(key: TileKey): boolean {
     return this.missing.has(nameOf(key));
   }
 
-  // Whether each of the tiles is loaded or known to be missing.
+  // Returns whether each of the tiles is loaded or known to be missing.
   isSettled(keys: TileKey[]): boolean {
     return keys.every((key) => this.kept.has(nameOf(key)) || this.missing.has(nameOf(key)));
   }
@@ -133,7 +134,7 @@ export class TileStore {
     this.kept.set(name, { key, tile, quads, painted, coloredAs: null });
     for (const [oldest, drawn] of this.kept) {
       if (this.kept.size <= kMaxKept) break;
-      if (drawn.key.level === 0) continue; // the fallback of all other tiles
+      if (drawn.key.level === 0) continue; // kept as the fallback of all other tiles
       drawn.painted.release();
       this.kept.delete(oldest);
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The timeline on two canvases: rectangles of tiles on the lower one; axes, lines and marks on the
-// upper one. It draws the given options and answers hit tests, but does not change the options.
+// The timeline on two canvases: rectangles of tiles on the lower canvas; axes, lines and marks on
+// the upper canvas. The chart draws the given options and answers hit tests, but does not change
+// the options.
 import type { TileKey } from "../api/client.ts";
 import { kNone, type Tile } from "../api/scene.ts";
 import { packColor } from "../model/colors.ts";
@@ -12,7 +13,7 @@ import { type DrawnTile, TileStore } from "./tile_store.ts";
 import { drawOverlay, type LinePiece } from "./timeline_overlay.ts";
 import { kMargin, type TimelineOptions } from "./timeline_options.ts";
 
-const kMaxQuads = 60_000; // per tile; a screen has about three
+const kMaxQuads = 60_000; // per tile; a screen shows about three tiles
 
 export interface HitResult {
   entry: number;
@@ -26,9 +27,9 @@ export interface HitResult {
 
 // Callbacks of the chart.
 export interface TimelineCallbacks {
-  // Error message for a failed tile; null: recovered.
+  // Receives the error message for a failed tile, or null when the error is over.
   onError: (message: string | null) => void;
-  // Whether a coarser level is drawn because no finer one exists.
+  // Receives whether a coarser level is drawn because no finer level exists.
   onCoarse: (isCoarse: boolean) => void;
 }
 
@@ -103,7 +104,7 @@ export class TimelineChart {
     return bytes.to + share * (bytes.from - bytes.to);
   }
 
-  // Returns the item at a point of the element, or null outside of the plot.
+  // Returns the item at a point of the element; null outside of the plot.
   hitAt(x: number, y: number): HitResult | null {
     const options = this.options;
     if (!options || !this.store || x < kMargin.left || y < kMargin.top) return null;
@@ -130,7 +131,7 @@ export class TimelineChart {
     return null;
   }
 
-  // Returns the text of the mark above the plot at a point, or null.
+  // Returns the text of the mark above the plot at a point; null if there is none.
   markAt(x: number, y: number): string | null {
     if (!this.options || y >= kMargin.top) return null;
     const { document } = this.options;
@@ -203,15 +204,15 @@ export class TimelineChart {
     drawn.painted.setColors(colors);
   }
 
-  // Tells tests and measurements that a frame was drawn.
+  // Notifies tests and measurements that a frame was drawn.
   private announceFrame(settled: boolean): void {
     this.host.dataset.settled = String(settled);
     this.host.dispatchEvent(new CustomEvent("ashlar:drawn", { detail: { settled } }));
   }
 }
 
-// Whether both options have the same rectangles. Ignores cursors, which are drawn on the other
-// canvas.
+// Returns whether both options have the same rectangles. Ignores cursors, which are drawn on the
+// other canvas.
 function showsTheSame(a: TimelineOptions, b: TimelineOptions): boolean {
   return (
     a.client === b.client &&

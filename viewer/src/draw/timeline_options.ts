@@ -15,8 +15,8 @@ export interface TimelineOptions {
   by: Grouping;
   span: Span;
   bytes: { from: number; to: number }; // range of the vertical axis
-  cursor: number; // entry
-  other: number | null; // entry to compare with; null: none
+  cursor: number; // the entry of the cursor
+  other: number | null; // entry to compare with; null: no comparison
   hover: { x: number; y: number } | null;
   // Returns the colour of a tile's row. The function is replaced only when colours change.
   colorOf: (tile: Tile, row: number) => Rgb;

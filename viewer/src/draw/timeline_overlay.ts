@@ -94,7 +94,7 @@ function drawAxes(pen: Pen): void {
     if (!Number.isInteger(entry)) continue;
     const x = Math.round(pen.x(entry)) + 0.5;
     line(context, x, height, x, height + 4);
-    // Keep the last label within the plot.
+    // The last label must stay within the plot.
     context.textAlign = x > width - kMargin.right ? "right" : "center";
     context.fillText(formatCount(entry), context.textAlign === "right" ? width : x, height + 8);
   }
@@ -147,7 +147,7 @@ function drawMarks(pen: Pen): void {
   context.textAlign = "left";
   context.textBaseline = "middle";
   for (const annotation of options.document.annotations) {
-    const x = pen.x(annotation.entry + 0.5); // same position as the cursor
+    const x = pen.x(annotation.entry + 0.5); // the position of a cursor at this entry
     if (x < 0 || x > pen.width) continue;
     context.strokeStyle = pen.color("--mark");
     context.lineWidth = 1;

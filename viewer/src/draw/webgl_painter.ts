@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Draws rectangles with WebGL2: one instance each, with corners derived from the vertex id.
-// Positions and colours are in separate buffers, since a selection changes only colours.
+// Draws rectangles with WebGL2. Each rectangle is one instance, whose corners are derived from the
+// vertex id. Positions and colours are in separate buffers, because a selection changes only
+// colours.
 import type { Quads } from "../model/tile_quads.ts";
 import { paperOf, resize } from "./canvas.ts";
 import type { PaintedQuads, Placement, QuadPainter } from "./quad_painter.ts";
@@ -23,7 +24,8 @@ void main() {
   gl_Position = vec4(at.x / screen.x * 2.0 - 1.0, 1.0 - at.y / screen.y * 2.0, 0.0, 1.0);
 }`;
 
-// A thin darker edge separates rectangles of one colour. Patterns are aligned to the screen.
+// Draws a thin darker edge, which separates rectangles of one colour. Patterns are aligned to the
+// screen.
 const kFragmentShader = `#version 300 es
 precision mediump float;
 in vec4 fill;
@@ -47,7 +49,7 @@ interface StoredQuads {
   quads: Quads;
   colors: Uint32Array;
   array: WebGLVertexArrayObject | null;
-  buffers: (WebGLBuffer | null)[]; // positions, colours
+  buffers: (WebGLBuffer | null)[]; // the buffer of positions, then that of colours
 }
 
 // The GPU context can be lost, for example when the machine sleeps. When the browser restores the
@@ -177,7 +179,7 @@ function link(gl: WebGL2RenderingContext): WebGLProgram {
   ];
   for (const [type, source] of sources) {
     const shader = gl.createShader(type);
-    if (!shader) continue; // context lost; it will be restored
+    if (!shader) continue; // the context is lost; it will be restored
     gl.shaderSource(shader, source);
     gl.compileShader(shader);
     gl.attachShader(program, shader);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The age of an allocation at a moment. The age of allocations that predate the trace is unknown.
+// Formats the age of an allocation at a moment. The age of allocations that predate the trace is
+// unknown.
 import { kNone } from "../api/scene.ts";
 import { formatEntries } from "./format.ts";
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Annotations and OOMs of a document. The server truncates long lists, so annotations after the
-// last one in the list are unknown.
+// Annotations and out-of-memory errors of a document. The server truncates long lists, so
+// annotations after the last annotation in the list are unknown.
 import type { DocumentScene } from "../api/scene.ts";
 import { formatCount, plural } from "./format.ts";
 
 type Annotated = Pick<DocumentScene, "annotations" | "annotation_count">;
 type Marked = Annotated & Pick<DocumentScene, "ooms" | "oom_count">;
 
-// Returns the last annotation at or before a moment; null: none, or unknown.
+// Returns the last annotation at or before a moment; null if there is none or it is unknown.
 export function annotationBefore(document: Annotated, at: number): string | null {
   if (isAfterTruncation(document, at)) return null;
   return document.annotations.findLast((each) => each.entry <= at)?.text ?? null;
 }
 
-// Whether the last annotation at or before a moment may have been truncated. Truncated annotations
-// may start at the entry of the last annotation that was sent.
+// Returns whether the last annotation at or before a moment may have been truncated. Truncated
+// annotations may start at the entry of the last annotation that was sent.
 export function isAfterTruncation(
   { annotations, annotation_count }: Annotated,
   at: number,
@@ -23,7 +23,7 @@ export function isAfterTruncation(
   return annotations.length < annotation_count && at >= (annotations.at(-1)?.entry ?? 0);
 }
 
-// Returns a note about lists that were truncated; null if none was.
+// Returns a note about lists that were truncated; null if no list was truncated.
 export function truncationNote(document: Marked): string | null {
   const cut = [
     truncatedText(document.annotations.length, document.annotation_count, "annotation"),

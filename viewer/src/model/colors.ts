@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A palette for all kinds of colour vision: the seven colours of Okabe and Ito ("Color Universal
-// Design", 2008; black is reserved for text), each also lighter and darker. Colours of one tier
-// differ in hue, tiers differ in lightness. Colour is never the only cue: patterns, labels or
-// positions carry the same information.
+// Design", 2008; black is reserved for text), each also in a lighter and a darker tier. Colours of
+// one tier differ in hue, tiers differ in lightness. Colour is never the only cue: patterns, labels
+// or positions carry the same information.
 import { kNone } from "../api/scene.ts";
 
 const kOkabeIto = [
@@ -28,11 +28,12 @@ export const kPalette: readonly Rgb[] = [
   ...kOkabeIto.map((color) => mix(color, kBlack, 0.35)),
 ];
 
-// The colour of merged items: small allocations, and groups that are not shown.
+// The colour of merged items, which are small allocations, and groups that are not shown.
 export const kNeutral: Record<Theme, Rgb> = { light: [190, 194, 200], dark: [92, 97, 106] };
 const kBackgroundColor: Record<Theme, Rgb> = { light: [255, 255, 255], dark: [24, 26, 30] };
 
-// Growth and shrinkage: vermilion and blue are distinguishable with any colour vision.
+// The colours of growth and shrinkage. Vermilion and blue are distinguishable with any colour
+// vision.
 export const kGrownColor: Rgb = kOkabeIto[5];
 export const kShrunkColor: Rgb = kOkabeIto[0];
 
@@ -67,7 +68,7 @@ export function mix(a: Rgb, b: Rgb, share: number): Rgb {
   return [0, 1, 2].map((i) => Math.round(a[i] + (b[i] - a[i]) * share)) as unknown as Rgb;
 }
 
-// RGBA bytes as WebGL reads them; assumes a little-endian machine.
+// Returns the RGBA bytes as WebGL reads them. Assumes a little-endian machine.
 export function packColor(color: Rgb, alpha = 255): number {
   return (color[0] | (color[1] << 8) | (color[2] << 16) | (alpha << 24)) >>> 0;
 }
@@ -76,7 +77,7 @@ export function cssColor(color: Rgb): string {
   return `rgb(${color[0]} ${color[1]} ${color[2]})`;
 }
 
-// Near-black or white, approximately whichever has the higher contrast.
+// Returns near-black or white, approximately the one with the higher contrast.
 export function textColorOn(color: Rgb): string {
   const luminance =
     0.2126 * linear(color[0]) + 0.7152 * linear(color[1]) + 0.0722 * linear(color[2]);
@@ -87,7 +88,7 @@ function linear(channel: number): number {
   return (channel / 255) ** 2.2;
 }
 
-// Deterministic; adjacent ids get different colours.
+// Returns a hash that is always the same for an id and differs between adjacent ids.
 function hashColor(id: number): number {
   return Math.imul(id + 1, 0x9e3779b1) >>> 8;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Comparison of documents: the imbalance between all of them, and the differences between two of
-// them by stack.
+// Compares documents: the imbalance between all documents, and the differences between two
+// documents by stack.
 import type { DocumentScene, StackBytes, Stacks } from "../api/scene.ts";
 import { stackKey } from "./frames.ts";
 
@@ -17,13 +17,13 @@ export function imbalance(values: number[]): Imbalance {
   return { worst, mean, share: mean > 0 ? values[worst] / mean - 1 : 0 };
 }
 
-// Reserved minus requested bytes at the peak of reserved bytes.
+// Returns the reserved minus the requested bytes at the peak of reserved bytes.
 export function unusedBytes(document: DocumentScene): number {
   return document.reserved_peak.reserved - document.reserved_peak.requested;
 }
 
-// Returns the document to compare with `base`: the wanted document, or else the first other
-// document. Null: none.
+// Returns the document to compare with `base`: the wanted document or, if it is not available, the
+// first other document; null if there is no other document.
 export function comparedDocument(
   base: number,
   wanted: number | null,

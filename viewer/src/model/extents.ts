@@ -8,7 +8,7 @@ export interface ExtentUse {
   bytes: number;
   live: number; // bytes in live blocks
   pending: number; // bytes of pending frees
-  liveBlocks: number[]; // largest share first
+  liveBlocks: number[]; // sorted by their bytes in the extent, largest first
   pendingBlocks: number;
   mergedBlocks: number;
 }
@@ -21,7 +21,7 @@ export function idleExtents(map: AddressMap): number[] {
   return [...map.extent_has_home.keys()].filter((extent) => map.extent_has_home[extent] === 0);
 }
 
-// Returns the mapped range that contains the offset in the segment, or kNone.
+// Returns the mapped range that contains the offset in the segment; kNone if there is none.
 export function mappedRangeAt(map: AddressMap, segment: number, offset: number): number {
   let [low, high] = [map.range_first[segment], map.range_first[segment + 1]];
   const end = high;
@@ -57,7 +57,7 @@ export function extentUse(map: AddressMap, extent: number): ExtentUse {
   const segment = map.extent_has_home[extent] ? segmentAt(map, map.extent_home[extent]) : kNone;
   if (segment === kNone) return use;
   const begin = Number(map.extent_home[extent] - map.segment_address[segment]);
-  const parts = new Map<number, number>(); // bytes of the extent by live block
+  const parts = new Map<number, number>(); // bytes of the extent in each live block
   for (let block = map.segment_first[segment]; block < map.segment_first[segment + 1]; ++block) {
     const from = Math.max(begin, map.block_offset[block]);
     const to = Math.min(begin + use.bytes, map.block_offset[block] + map.block_bytes[block]);

@@ -9,7 +9,7 @@ export interface FlameNode {
   name: string;
   now: number; // bytes, including callees
   before: number; // bytes at the other moment; 0 if there is none
-  width: number; // of the rectangle: the larger of both moments, summed over the stacks
+  width: number; // width of the rectangle: the larger bytes of both moments, summed over stacks
   stacks: number[]; // stacks that end here
   children: FlameNode[];
 }
@@ -31,8 +31,8 @@ export function flameTree(stacks: Stacks, now: StackBytes, before: StackBytes | 
 
 export type FlameBox = HierarchyRectangularNode<FlameNode>;
 
-// Lays out the frames: x from 0 to 1, depth downwards. Siblings are sorted by name, so that frames
-// keep their position when the moment changes.
+// Lays out the frames, with x from 0 to 1 and depth downwards. Siblings are sorted by name, so that
+// frames keep their position when the moment changes.
 export function flameBoxes(root: FlameNode, narrowest: number): FlameBox[] {
   const tree = hierarchy(root, (node) => node.children)
     .sum((node) => ownWidth(node))

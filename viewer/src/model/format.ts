@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Number formatting. Matches the command line's format.
+// Formats numbers in the same way as the command line tool.
 
 const kUnits = ["B", "KiB", "MiB", "GiB", "TiB"];
 const kCount = new Intl.NumberFormat("en-US");
@@ -29,7 +29,7 @@ export function formatShare(part: number, whole: number): string {
 }
 
 export function formatDuration(us: number): string {
-  const length = Math.abs(us); // values that round to 1000 use the next unit
+  const length = Math.abs(us); // a value that would round to 1000 uses the next unit
   if (length < 999.5) return `${Math.round(us)} µs`;
   if (length < 999.5e3) return `${threeDigits(us / 1e3)} ms`;
   if (length < 120e6) return `${threeDigits(us / 1e6)} s`;

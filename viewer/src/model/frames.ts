@@ -14,8 +14,8 @@ export function frameText(frame: Frame): string {
   return `${name}  ${shortPath(file)}${line > 0 ? `:${line}` : ""}`;
 }
 
-// Returns the title of a stack on one line: the innermost frame and, if that is library code, the
-// calling user code, since many stacks end in the same library function.
+// Returns the title of a stack on one line: the innermost frame and, if that frame is library code,
+// the calling user code, because many stacks end in the same library function.
 export function stackTitle(stacks: Stacks | null, stack: number): string {
   const frames = framesOf(stacks, stack);
   const innermost = frames[frames.length - 1];
@@ -33,8 +33,8 @@ export function hasStacks(stacks: Stacks | null): boolean {
   return stacks !== null && stacks.stacks.some((stack) => stack.length > 0);
 }
 
-// Whether a frame, as "name:file:line", contains the text. ASCII letters match case-insensitively.
-// The server applies the same rule.
+// Returns whether a frame, as "name:file:line", contains the text. ASCII letters match
+// case-insensitively. The server applies the same rule.
 export function hasFrame(stacks: Stacks | null, stack: number, text: string): boolean {
   const wanted = lower(text);
   return framesOf(stacks, stack).some((frame) => lower(frame.join(":")).includes(wanted));

@@ -29,8 +29,8 @@ export interface Counter<Kind extends LiveMemory> {
   value: (allocator: Kind) => number;
 }
 
-// Returns the rate of a counter: of one allocator, or the sum over all allocators that are in both
-// samples. Null: unknown.
+// Returns the rate of a counter, for one allocator or summed over all allocators that are in both
+// samples; null if it is unknown.
 export function ratePerSecond<Kind extends LiveMemory>(
   before: LiveSample | undefined,
   now: LiveSample,
@@ -43,7 +43,7 @@ export function ratePerSecond<Kind extends LiveMemory>(
   for (const each of counter.allocators(now.stats)) {
     if (number !== undefined && each.number !== number) continue;
     const then = counter.allocators(before.stats).find((other) => other.number === each.number);
-    if (!then || counter.value(each) < counter.value(then)) continue; // new, or reset
+    if (!then || counter.value(each) < counter.value(then)) continue; // new or reset counter
     change += counter.value(each) - counter.value(then);
     ++known;
   }

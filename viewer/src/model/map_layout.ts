@@ -10,7 +10,7 @@ import type { Quads } from "./tile_quads.ts";
 export interface MapLayout {
   quads: Quads; // in pixels, y downwards; the row of a quad is its block
   segmentOf: Uint32Array; // one per quad, in the same order
-  pieces: SegmentPiece[]; // outlines: one piece of a segment per line
+  pieces: SegmentPiece[]; // outlines; a segment has one piece per line
   headings: MapHeading[];
   origins: MapOrigin[]; // the start of each segment of the map, in the same order
   mappedRanges: MapBox[]; // boxes of mapped ranges
@@ -34,7 +34,7 @@ export interface MapOrigin {
 
 // The part of an item on one line.
 export interface MapBox {
-  index: number; // of the mapped range, or of the idle extent
+  index: number; // index of the mapped range or of the idle extent
   left: number;
   right: number;
   y: number;
@@ -70,7 +70,7 @@ export function fittingBytesPerPixel(map: AddressMap, width: number, height: num
     1,
     Math.floor((height - pools * kHeadingHeight) / (kLineHeight + kLineGap)) - pools,
   );
-  // Allow for the gaps between segments.
+  // The estimate allows for the gaps between segments.
   const pixels = Math.max(width / 4, lines * width - words * (kWordGap + 2));
   return Math.max(1, total / pixels);
 }
@@ -232,7 +232,7 @@ class LineWriter {
     }
   }
 
-  // Every segment has a minimum size to be visible and clickable.
+  // Ends a segment. Every segment has a minimum size to be visible and clickable.
   endWord(segment: number): void {
     this.x = Math.max(this.x, this.pieceLeft + 2);
     this.endPiece(segment);

@@ -3,7 +3,7 @@
 // The loaded pages of a table. When the sort order or search changes, responses for the previous
 // order or search may still arrive, in any order.
 
-const kMaxPages = 8; // bounds the memory when scrolling through millions of rows
+const kMaxPages = 8; // limits the memory when scrolling through millions of rows
 
 export interface Pages<Rows> {
   of: string; // identifies sort order and search

@@ -6,11 +6,11 @@ import { capitalize, formatBytes, formatShare, plural } from "./format.ts";
 
 export interface SegmentUse {
   bytes: number;
-  requested: number; // in live and merged blocks
+  requested: number; // requested bytes in live and merged blocks
   live: number; // bytes in live blocks, plus requested bytes in merged blocks
   pending: number; // bytes of pending frees
   unmapped: number;
-  liveBlocks: number[]; // largest first
+  liveBlocks: number[]; // live blocks, largest first
   pendingBlocks: number;
   mergedBlocks: number;
 }
@@ -50,7 +50,8 @@ export function segmentNoun(kind: number): string {
   return kind === SegmentKind.expandable ? "expandable segment" : "segment";
 }
 
-// `holder` describes the origin of the largest block; empty if unknown.
+// Summarizes the usage in one sentence. `holder` describes the origin of the largest block; empty
+// if unknown.
 export function segmentSummary(use: SegmentUse, kind: number, holder: string): string {
   const mapped = use.bytes - use.unmapped;
   const what = segmentNoun(kind);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Converts a tile to rectangles: a row becomes one rectangle for each position that it takes. x is
-// in columns, y in bytes; the painter transforms them to pixels.
+// in columns, y in bytes; the painter transforms both to pixels.
 //
 // The sum of small allocations is drawn on top, between the rows and the total. This sum changes in
-// nearly every column. Drawn below the rows, it would move all of them with each change.
+// nearly every column. If it were drawn below the rows, each change would move all rows.
 import type { AllocationTile, GroupTile, Tile } from "../api/scene.ts";
 
 export interface Quads {
   count: number;
-  box: Float32Array; // left, right, bottom, top of each
+  box: Float32Array; // left, right, bottom and top of each rectangle
   row: Uint32Array; // row of the tile, or kBackground
 }
 
@@ -84,7 +84,7 @@ class LiveRows {
   push(row: number, column: number): void {
     this.row.push(row);
     this.since.push(column);
-    this.bottom.push(-1); // not placed yet
+    this.bottom.push(-1); // the row is not placed yet
   }
 
   remove(row: number, column: number): number {
@@ -116,7 +116,7 @@ class LiveRows {
     for (let at = 0; at < this.row.length; ++at) this.draw(at, column);
   }
 
-  // Exact positions, so that errors within the tolerance do not accumulate.
+  // The exact positions, which are kept so that errors within the tolerance do not accumulate.
   private readonly exact: number[] = [];
 
   private bytes(at: number): number {
@@ -186,7 +186,8 @@ function quadsOfGroups(tile: GroupTile, options: QuadOptions): Quads {
   return quads.take();
 }
 
-// Returns the row at a point, or kBackground; -1 above everything. The last drawn rectangle wins.
+// Returns the row at a point, kBackground, or -1 above everything. If rectangles overlap, returns
+// the row of the one drawn last.
 export function rowAt(quads: Quads, column: number, bytes: number): number {
   for (let i = quads.count - 1; i >= 0; --i) {
     const box = 4 * i;

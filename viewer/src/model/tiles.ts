@@ -7,11 +7,11 @@ import type { TileKey } from "../api/client.ts";
 import type { DocumentScene, Grouping } from "../api/scene.ts";
 
 export interface Span {
-  from: number; // first entry, may be fractional
-  to: number; // end: one past the last entry
+  from: number; // first entry; may be fractional
+  to: number; // one past the last entry
 }
 
-const kMinEntries = 24; // maximum zoom
+const kMinEntries = 24; // number of entries shown at maximum zoom
 
 export function entriesPerColumn(document: DocumentScene, level: number): number {
   return 2 ** (document.levels - 1 - level);
@@ -52,8 +52,8 @@ export function tilesFor(
   return keys;
 }
 
-// Tiles to draw while a tile is loading, best first: the same position with less detail, then the
-// levels above, up to level 0.
+// Yields the tiles to draw while a tile is loading, best first: the same position with less detail,
+// then the levels above, up to level 0.
 export function* fallbackTiles(key: TileKey): Generator<TileKey> {
   for (let level = key.level; level >= 0; --level) {
     const index = key.index >> (key.level - level);
@@ -80,13 +80,14 @@ export function wholeSpan(document: DocumentScene): Span {
   return { from: 0, to: Math.max(1, document.entries) };
 }
 
-// Clamps a span to the document. Shifts it, keeping its length, if it exceeds only one of the ends.
+// Clamps a span to the document. If the span exceeds only one end, shifts it without changing its
+// length.
 export function clampSpan(document: DocumentScene, span: Span): Span {
   const most = wholeSpan(document).to;
   return within(most, span.from, Math.min(most, span.to - span.from));
 }
 
-// Zooms such that `around` keeps its position on the screen. Clamps to the document.
+// Zooms such that `around` keeps its position on the screen, and clamps the result to the document.
 export function zoomSpan(
   document: DocumentScene,
   span: Span,

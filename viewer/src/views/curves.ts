@@ -60,7 +60,7 @@ function axisStyle(host: HTMLElement): uPlot.Axis {
   };
 }
 
-// Ticks at round byte values.
+// Returns an axis with ticks at round byte values.
 export function byteAxis(): uPlot.Axis {
   let ticks: ReturnType<typeof byteTicks> = [];
   return {

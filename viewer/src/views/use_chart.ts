@@ -25,8 +25,8 @@ export function listenTo<Handler extends (event: never) => void>(
   return () => controller.abort();
 }
 
-// Returns the position of a tooltip of at most `size`: right of and below the pointer, or where it
-// fits into the element.
+// Returns the position of a tooltip of at most `size`. The tooltip is to the right of and below the
+// pointer, unless it fits into the element only elsewhere.
 export function besidePointer(
   host: Element,
   at: { x: number; y: number },
@@ -48,7 +48,7 @@ interface ChartBinding<Chart> {
   release: (chart: Chart) => void;
 }
 
-// A chart that fills a view and registers the view's keys.
+// Creates a chart that fills a view, and registers the view's keys.
 export function useViewChart<Chart>(
   host: RefObject<HTMLDivElement>,
   binding: ChartBinding<Chart>,

@@ -12,10 +12,10 @@ export interface RequestState<T> {
   error: string | null;
 }
 
-// `isWanted` lets long requests stop early.
+// A request of a view. `isWanted` lets long requests stop early.
 export type Request<T> = (isWanted: () => boolean) => Promise<T>;
 
-const kDebounceMs = 40; // milliseconds without changes before a request is sent, while keys repeat
+const kDebounceMs = 40; // time without changes before a request is sent, while keys repeat
 const kNothing = { value: null, error: null };
 
 export function useRequest<T>(request: Request<T> | null, key: string): RequestState<T> {
@@ -42,7 +42,7 @@ export function useRequest<T>(request: Request<T> | null, key: string): RequestS
   return last?.shown === shown ? last : kNothing;
 }
 
-// Live bytes per stack at the current and the compared moment.
+// Returns the live bytes per stack at the current and the compared moment.
 export function useStackUse(): RequestState<StackUse[]> {
   const [number, at, other] = [documentNumber.value, moment.value, otherMoment.value];
   return useRequest(async () => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Changes while a view is shown: document, selection, sort order of a table, focus.
+// Tests changes while a view is shown: document, selection, sort order of a table, focus.
 import { expect, test } from "vitest";
 import { show, takePicture } from "./served.ts";
 import { watchPages } from "./watched_pages.ts";
@@ -9,7 +9,7 @@ const watched = watchPages(["oom.1", "leaky", "moe_streams.1"]);
 
 test("switches all views to another document", async () => {
   const { page } = watched;
-  // The vertical zoom of one document does not apply to the next.
+  // The vertical zoom of one document does not apply to the next document.
   await show(page, watched.address, "view=timeline&d=0");
   for (let i = 0; i < 8; ++i) await page.keyboard.press("Shift+ArrowUp");
   await page.waitForSelector("button:enabled >> text=Fit");

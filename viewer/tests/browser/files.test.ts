@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opening files, including invalid ones, and the self-contained file.
+// Tests opening files, including invalid files, and the self-contained file.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -52,7 +52,7 @@ test("shows the error for a bad file and accepts another", async () => {
   await page.goto(served.address);
   await page.waitForSelector('[data-start-page="failed"]');
   expect(await page.textContent(".reason")).toContain("bad.pickle: byte 0");
-  await page.keyboard.press("/"); // no table to search
+  await page.keyboard.press("/"); // there is no table to search
   await takePicture(page, "bad_file");
   await page.setInputFiles(".start-page input[type=file]", bad);
   await page.waitForSelector('[data-start-page="failed"] >> text=bad.pickle: byte 0');
@@ -130,7 +130,8 @@ test("self-contained file works from file:// without requests", async () => {
   await drop(page, [traceFile("leaky.pickle.xz")]);
   await page.waitForSelector(".notice >> text=ashlar view FILE");
 
-  // It has less data than the server. The page says so where it shows a substitute.
+  // The self-contained file has less data than the server. The page says so where it shows a
+  // substitute.
   await show(page, address, "view=timeline&at=101");
   await page.waitForSelector("[data-moved] >> text=no data for entry 101");
   expect(await page.locator("[data-coarse]").count()).toBe(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Live monitoring of a process: changing statistics, a snapshot, and the end of the process.
+// Tests live monitoring of a process: changing statistics, a snapshot, and the end of the process.
 import { type ChildProcess, spawn } from "node:child_process";
 import path from "node:path";
 import { createInterface } from "node:readline";
@@ -72,7 +72,7 @@ test("monitors a process, takes snapshots, and reports its end", async () => {
   );
   await takePicture(page, "live");
 
-  // Two allocators: one document each, and the first is shown.
+  // The program has two allocators, so there are two documents, of which the first is shown.
   expect(await page.locator("select.document option").count()).toBe(2);
   await page.click("text=Take a snapshot now");
   await page.waitForSelector('.map[data-settled="true"]');

@@ -4,9 +4,9 @@
 //
 //   npm run measure -- FILE
 //
-// Not a test, since times depend on the machine. "Shown" is when the first frame after a gesture
-// was presented, with fallbacks for tiles that are still loading; "settled" when the frame with all
-// tiles was.
+// This is not a test, because times depend on the machine. "Shown" is the time at which the first
+// frame after a gesture was presented, with fallbacks for tiles that are still loading; "settled"
+// is the time at which the frame with all tiles was presented.
 import { readFileSync } from "node:fs";
 import type { Browser, Page } from "playwright-core";
 import { openPage, serve, startBrowser } from "./served.ts";
@@ -57,7 +57,7 @@ async function recordGestures(page: Page): Promise<void> {
     host.addEventListener("ashlar:drawn", (event) => {
       const { settled } = (event as CustomEvent<{ settled: boolean }>).detail;
       const of = noted.at;
-      // The next frame begins after this one was presented.
+      // The next frame begins after this frame was presented.
       requestAnimationFrame(() => {
         if (noted.at !== of || of === 0) return;
         noted.shown ||= performance.now() - of;

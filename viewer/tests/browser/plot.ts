@@ -73,8 +73,8 @@ export async function markPlaceOf(page: Page, run: AxisRanges, entry: number): P
   return { x, y: box.y + kMargin.top - 3 };
 }
 
-// Whether lines or marks of this colour are drawn within `reach` pixels of a point. They are on a
-// transparent canvas of their own, so their colour can be read there.
+// Returns whether lines or marks of this colour are drawn within `reach` pixels of a point. They
+// are on a separate transparent canvas, from which their colour can be read.
 export function isDrawnNear(page: Page, at: Point, color: string, reach = 2): Promise<boolean> {
   return page.evaluate(
     ({ at, color, reach }) => {

@@ -31,9 +31,9 @@ export function stopAll(): void {
   started.clear();
 }
 
-// Starts `ashlar view` on these files and waits for its address. It serves the page in viewer/dist
-// instead of the embedded one. Lets the tool start a browser only if `withBrowser` is given, with
-// `withBrowser` as the environment.
+// Starts `ashlar view` on these files and waits for its address. The tool serves the page in
+// viewer/dist instead of the embedded page. It starts a browser only if `withBrowser`, the
+// environment of the tool, is given.
 export async function serve(files: string[], withBrowser?: NodeJS.ProcessEnv): Promise<Served> {
   const quietly = withBrowser ? [] : ["--no-browser"];
   const tool = spawn(kTool, ["view", ...quietly, "--page", kBuiltPage, ...files], {

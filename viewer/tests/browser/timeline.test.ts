@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keys, pointer and marks of the timeline, on traces with known contents.
+// Tests keys, pointer and marks of the timeline, on traces with known contents.
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { colorAt, drawn, isDrawnNear, markPlaceOf, placeOf, type Point } from "./plot.ts";
@@ -88,7 +88,7 @@ test("key o goes to the out-of-memory failure and shows the request", async () =
   await page.keyboard.press("]");
   await page.waitForSelector('.moment[data-moment="481"]');
   expect(await page.locator("[data-oom]").count()).toBe(0);
-  await page.keyboard.press("o"); // wraps around: there is no later one
+  await page.keyboard.press("o"); // wraps around, because there is no later error
   await page.waitForSelector('.moment[data-moment="480"]');
 });
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every view on bundled traces served by the real tool. All views follow the same moment and
-// selection. Screenshots of each view in both themes are left for inspection.
+// Tests every view on bundled traces served by the real tool. All views follow the same moment and
+// selection. Screenshots of each view in both themes are kept for inspection.
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { clickAt, kPlotPart, meanColors } from "./plot.ts";
@@ -17,7 +17,7 @@ describe.each(kViewNames)("%s", (view) => {
     await takePicture(watched.page, `${view}_light`);
     await watched.page.keyboard.press("t");
     await watched.page.waitForSelector('html[data-theme="dark"]');
-    await watched.page.waitForTimeout(300); // for the picture only
+    await watched.page.waitForTimeout(300); // needed only for the picture
     await takePicture(watched.page, `${view}_dark`);
   });
 
@@ -210,7 +210,7 @@ test("redraws after the GPU context was lost", async () => {
   after.forEach((channel, i) => expect(Math.abs(channel - before[i])).toBeLessThan(2));
 });
 
-// The URL is updated after a delay.
+// Returns the span in the URL, which is updated after a delay.
 async function spanOf(page: Page): Promise<number[]> {
   await page.waitForTimeout(400);
   const text = await page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get("span"));

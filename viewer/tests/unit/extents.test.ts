@@ -14,8 +14,8 @@ import { type Extent, free, live, mapOf } from "../sample_map.ts";
 
 const kOther = 2n ** 30n; // address of the second segment
 
-// Two extents of 100 bytes are mapped in the first view. The second one has its home in the second
-// view, whose end belongs to a third extent. A fourth is idle but still mapped.
+// Two extents of 100 bytes are mapped in the first view. The second extent has its home in the
+// second view, whose end belongs to a third extent. A fourth extent is idle but still mapped.
 const kExtents: Extent[] = [
   { bytes: 100, home: 0n, mappings: [0n] },
   { bytes: 100, home: kOther, mappings: [100n, kOther] },
