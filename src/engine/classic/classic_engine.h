@@ -143,7 +143,7 @@ class ClassicEngine : public Engine {
   // capture or a device failure.
   void release_leftovers() ASHLAR_REQUIRES(mutex_);
   // Returns queued segments to their sources, without the lock.
-  void flush_returns() ASHLAR_REQUIRES(mutex_);
+  void return_queued_segments() ASHLAR_REQUIRES(mutex_);
   void wait_for_segment_returns() ASHLAR_REQUIRES(mutex_);
   Status trim_caching_source() ASHLAR_REQUIRES(mutex_);
   // Notifies observers, and returns the error with the full report. Also counts and traces the

@@ -18,7 +18,7 @@ class ASHLAR_SCOPED_CAPABILITY ClassicEngine::OperationLock {
     engine_.tracer_.set_caller_stack(stack);
   }
   ~OperationLock() ASHLAR_RELEASE() {
-    engine_.flush_returns();
+    engine_.return_queued_segments();
     engine_.mutex_.unlock();
     engine_.hooks_.notify();
   }

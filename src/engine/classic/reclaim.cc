@@ -16,7 +16,7 @@ Result<ClassicBlock*> ClassicEngine::reclaim_and_retry(AllocParams& params, Stat
   if (params.rejected) return why;
   if (ClassicBlock* borrowed = borrow_from_overflow_pools(params)) return borrowed;
   if (reclaimer_.release_oversize(params)) {
-    flush_returns();
+    return_queued_segments();
     Result<ClassicBlock*> grown = grow(params);
     if (grown.ok() || !grown.status().is_out_of_memory()) return grown;
   }
@@ -115,7 +115,7 @@ Status ClassicEngine::release_cached(PoolId pool) {
     reclaimer_.release_free_blocks(candidate->large);
   }
   pools_.erase_empty(pool, returns_);
-  flush_returns();
+  return_queued_segments();
   wait_for_segment_returns();
   return pool.is_default() ? trim_caching_source() : Status();
 }
@@ -124,10 +124,10 @@ void ClassicEngine::release_leftovers() {
   for (FreePool* pool : {&pools_.small(), &pools_.large()}) {
     if (pool->blocks().first() != nullptr) reclaimer_.release_free_blocks(*pool);
   }
-  flush_returns();
+  return_queued_segments();
 }
 
-void ClassicEngine::flush_returns() {
+void ClassicEngine::return_queued_segments() {
   while (!returns_.empty()) {
     Unlock unlocked(*this);
     returns_.flush(device_);
