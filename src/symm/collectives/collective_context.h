@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by all collectives: the participating ranks, the memory, argument checks, and the steps
-// that synchronize with the other ranks.
+// The parts that all collectives share: the description of the ranks and of the memory, argument
+// checks, and the steps that synchronize with the other ranks.
 #pragma once
 
 #include <cstddef>
@@ -29,12 +29,13 @@ struct CollectiveContext {
 
 // The same range in every rank's buffer.
 struct SymmetricRange {
-  std::span<std::byte* const> bases{};  // buffer of each rank; null if reached through `remote`
-  size_t buffer_bytes = 0;              // the size of each buffer
+  // The buffer of each rank, indexed by rank; null for a rank that is reached through `remote`.
+  std::span<std::byte* const> bases{};
+  size_t buffer_bytes = 0;  // the size of each buffer
   int64_t offset_bytes = 0;
   uint32_t memory = 0;  // identifies the buffers; equal on all ranks (PeerHandle::memory_id)
   const RemoteMemory* remote = nullptr;  // the ranks on other machines; null if there are none
-  uint64_t remote_begin = 0;             // offset of the buffers in the remote regions
+  uint64_t remote_begin = 0;             // the offset of the buffer in each remote region
 
   // Returns the start of the range in the buffer of `rank`. REQUIRES: check_range returned ok, and
   // `rank` is on this machine.

@@ -11,16 +11,20 @@
 
 namespace ashlar::symm {
 
-// Rank 0 made the call `first`, and `rank` made the call `other`.
+// Returns the error for a collective in which rank 0 made the call `first`, and `rank` made the
+// call `other`.
 Status mismatched_calls_error(const CallSignature& first, int rank, const CallSignature& other);
-// `rank` called all-to-all-v with rows of `row_bytes`, but `peer` passed another row size or other
-// memory, or made another call.
+// Returns the error for an all-to-all-v in which `rank` passed rows of `row_bytes`, but `peer`
+// passed another row size or other memory, or made another call.
 Status mismatched_rows_error(int rank, uint64_t row_bytes, int peer);
-// `wanted` cannot start, because `waiting` has timed out and must be called again first.
+// Returns the error for the call `wanted`, which cannot start because the call `waiting` has timed
+// out and must be repeated first.
 Status unfinished_call_error(const CallSignature& wanted, const CallSignature& waiting);
-// For all-to-all-v: `out` has room for `capacity_bytes`, but the ranks send `incoming_bytes`.
+// Returns the error for an all-to-all-v whose `out` has room for `capacity_bytes`, although the
+// ranks send `incoming_bytes`.
 Status output_too_small_error(uint64_t capacity_bytes, uint64_t incoming_bytes);
-// For all-to-all-v: `peer` announced a share that is not inside its buffer.
+// Returns the error for an all-to-all-v in which `peer` announced a share that is not inside its
+// buffer.
 Status share_out_of_range_error(int peer, const CallSignature& share);
 
 }  // namespace ashlar::symm

@@ -60,7 +60,7 @@ class CollectiveRunner {
     // An error if the calls do not match or, in an all-to-all-v, the rows cannot be received. If
     // so, later steps do no work.
     Status outcome;
-    bool has_left = false;  // whether, after a mismatch, the final barrier has been passed
+    bool has_left = false;  // whether this rank, after a mismatch, has passed the final barrier
   };
   using Step = std::function<Status(Progress&)>;
 

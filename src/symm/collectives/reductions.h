@@ -29,10 +29,11 @@ struct AllReduce {
   std::byte* out = nullptr;
 };
 
-// Every rank reduces all elements. Faster for small sizes.
+// Every rank reduces all elements. Faster than two_shot_all_reduce for small sizes.
 Status one_shot_all_reduce(const CollectiveContext& context, const AllReduce& request,
                            const Limits& limits);
-// Every rank reduces a part, and then all ranks collect the parts. Faster for large sizes.
+// Every rank reduces a part of the elements, and then all ranks collect the parts. Faster than
+// one_shot_all_reduce for large sizes.
 Status two_shot_all_reduce(const CollectiveContext& context, const AllReduce& request,
                            const Limits& limits);
 // All-reduce through multicast. In place it is two-shot: each rank loads the reduced values of its
@@ -40,7 +41,8 @@ Status two_shot_all_reduce(const CollectiveContext& context, const AllReduce& re
 // multicast, ranks access each other's memory directly.
 Status multimem_all_reduce(const CollectiveContext& context, const AllReduce& request,
                            const Limits& limits);
-// One-shot up to `one_shot_bytes` (thresholds.h), two-shot above.
+// Uses the one-shot algorithm up to `one_shot_bytes` (thresholds.h), and the two-shot algorithm for
+// larger requests.
 Status all_reduce(const CollectiveContext& context, const AllReduce& request, size_t one_shot_bytes,
                   const Limits& limits);
 

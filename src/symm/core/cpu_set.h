@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CPU cores a rank may run on. Launchers often bind each rank to its own cores, so the number
-// available to all ranks of a machine is the size of the union of their sets.
+// The CPU cores on which a rank may run. Launchers often bind each rank to its own cores, so the
+// number of cores that are available to the ranks of a machine together is the size of the union of
+// their sets.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The failure state of a group. Waits for other ranks poll this state or a registered flag, so that
-// the waits end early if the group fails. Thread safe.
+// The failure state of a group. Code that waits for other ranks polls this state or a registered
+// flag, so that the wait ends early if the group fails. Thread safe.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts work in streams that has not completed. Groups and handles, which keep the memory mapped
-// that the work uses, wait for the work before they are destroyed. Thread safe.
+// Counts work in streams that has not completed. Groups and handles keep the memory that the work
+// uses mapped, so they wait for the work before they are destroyed. Thread safe.
 #pragma once
 
 #include <condition_variable>

@@ -41,10 +41,10 @@ struct HeapBlock {
   // The buffers that a pool has allocated in this block; null if no pool owns it. Also owned by the
   // pool.
   std::shared_ptr<SegmentBuffers> segment_buffers{};
-  bool is_internal = false;  // for a group's own use, such as its signal pads
+  bool is_internal = false;  // the block is for a group's own use, such as its signal pads
   // False if the block was freed but is kept for its persistent id. Guarded by the heap's mutex.
   bool is_live = true;
-  // Keyed by group. Guarded by the heap's mutex.
+  // The block's peer tables, keyed by the token of the group. Guarded by the heap's mutex.
   std::map<Token, std::shared_ptr<const PeerTable>> peers{};
 
   std::byte* buffer() const { return memory->base() + layout.buffer_offset; }

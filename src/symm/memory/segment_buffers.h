@@ -50,7 +50,8 @@ class SegmentBuffers {
  private:
   struct Entry {
     std::shared_ptr<const PoolBuffer> pool_buffer{};  // also owned by a rendezvous in progress
-    std::set<Token> groups{};                         // the groups that have completed a rendezvous
+    // The tokens of the groups that have completed a rendezvous for the buffer.
+    std::set<Token> groups{};
   };
 
   const std::shared_ptr<const PoolCallLog> log_;  // also owned by the pool and its other segments

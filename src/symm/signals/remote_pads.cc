@@ -25,8 +25,8 @@ Status RemotePads::add_to_counter(int to, int channel, uint64_t amount, Deadline
 }
 
 // Only this rank fills the slot and only the receiver empties it, so a slot that was read as empty
-// stays empty until this rank fills it. A compare-and-swap would be a single operation, but after a
-// timeout it would be unknown whether it took place.
+// stays empty until this rank fills it. A compare-and-swap would need only one operation instead of
+// a read and an addition, but after a timeout this rank could not know whether it took place.
 Result<bool> RemotePads::try_put(int to, int channel, Deadline deadline) {
   if (!slot_mutex_.try_lock_until(deadline))
     return TimedMutex::timeout_error("a signal to another machine");

@@ -3,9 +3,9 @@
 // Signals from one rank to another: slots that hold one signal, and monotonic counters.
 //
 // After a wait, the receiver sees everything the sender wrote before the signal. A wait that ends
-// at its deadline returns kTimeout with the two ranks, the time waited and the contents of the pad;
-// a wait that ends because the group failed returns that failure. In both cases no signal was put
-// or taken, and the call can be repeated.
+// at its deadline returns kTimeout, with a message that names the two ranks, the time waited and
+// the contents of the pad; a wait that ends because the group failed returns the reason of the
+// failure. In both cases no signal was put or taken, and the call can be repeated.
 //
 // Thread safe. Threads that use the same slot or counter concurrently share its signals.
 #pragma once

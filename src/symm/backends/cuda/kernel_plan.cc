@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans each collective in its own function. Long because there are ten collectives.
+// Plans each collective in a function of its own. The file is long because there are ten
+// collectives.
 #include "symm/backends/cuda/kernel_plan.h"
 
 #include <algorithm>

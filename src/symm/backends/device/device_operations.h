@@ -39,8 +39,8 @@ class DeviceOperations : public Operations {
                                             Deadline deadline) override;
 
  protected:
-  // Work of back ends with kernels. Ordered work, which is barriers and collectives, runs after all
-  // earlier ordered work of the group.
+  // Work that a back end with kernels submits. Barriers and collectives are ordered: they run after
+  // all earlier ordered work of the group.
   struct Work {
     std::function<Status(StreamId stream)> launch{};
     bool is_ordered = false;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The work in a stream up to an event, for InFlightWork. Work on a lost device counts as completed.
-// Polling does not disturb concurrent graph captures.
+// `EventCompletion`: represents the work in a stream up to an event, for InFlightWork. The work
+// counts as completed if the device is lost. Polling the event does not disturb concurrent graph
+// captures.
 #pragma once
 
 #include <memory>

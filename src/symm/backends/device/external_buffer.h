@@ -10,7 +10,8 @@
 
 namespace ashlar::symm {
 
-// An external buffer of a request. The request has none if the address is null or the size is 0.
+// An external buffer of a request. A request without an external buffer has a null address or a
+// size of 0.
 struct ExternalBuffer {
   const char* name = "";
   std::byte* address = nullptr;

@@ -48,7 +48,8 @@ class HostOperations final : public Operations {
   std::unique_ptr<RemotePads> remote_pads_;  // null if all ranks are on this machine
   std::unique_ptr<SignalPads> pads_;         // never null after `make`
   CollectiveRunner runner_;
-  // Held during a `Signal` barrier of the channel. Collectives are serialized by `runner_` instead.
+  // One mutex per channel, which a thread holds while it is in a barrier of the channel
+  // (Signal::Kind::kBarrier). Collectives are serialized by `runner_` instead.
   std::vector<TimedMutex> channel_mutexes_;
 };
 

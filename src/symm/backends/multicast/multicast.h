@@ -26,7 +26,7 @@ class MulticastDriver {
   struct Shape {
     int device_count = 0;
     size_t bytes = 0;
-    bool by_fabric = false;  // exported as a fabric handle, not as a descriptor
+    bool by_fabric = false;  // the object is exported as a fabric handle, not as a descriptor
   };
 
   MulticastDriver() = default;
@@ -71,11 +71,12 @@ class Multicast {
   Multicast(const Multicast&) = delete;
   Multicast& operator=(const Multicast&) = delete;
 
-  // Call these two functions once each, in this order. Destruction also undoes a failed step.
+  // The caller calls these two functions once each, in this order. The destructor also undoes a
+  // step that has failed.
   Status import_and_join(const MulticastHandle& handle, const MulticastDriver::Shape& shape);
   Status bind_and_map(const std::shared_ptr<MappedMemory>& memory);
 
-  // The multicast address. REQUIRES: mapped.
+  // Returns the multicast address. REQUIRES: both steps above have succeeded.
   std::byte* base() const { return base_; }
 
  private:

@@ -68,7 +68,9 @@ class SimOperations final : public DeviceOperations {
   Status pending_error_ ASHLAR_GUARDED_BY(mutex_);
   bool has_failed_work_ ASHLAR_GUARDED_BY(mutex_) = false;  // never reset
 
-  InFlightWork in_flight_;  // reads of counters. Last, so that its destructor waits for them first.
+  // The kernels that read counters. The last member, so that its destructor waits for the kernels
+  // before the members that they use are destroyed.
+  InFlightWork in_flight_;
 };
 
 }  // namespace ashlar::symm

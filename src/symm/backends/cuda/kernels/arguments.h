@@ -116,7 +116,7 @@ struct DeviceState {
   uint32_t is_unfinished;  // whether the call timed out; the same call continues it
   uint32_t completed_barriers;
   uint32_t is_work_done;  // whether the work after the last completed barrier is done
-  uint32_t has_left;      // whether, after a mismatch, the final barrier has been passed
+  uint32_t has_left;      // whether this rank, after a mismatch, has passed the final barrier
   ResultKind outcome;
   uint64_t outcome_rank;
   uint64_t needed_bytes;  // for an all-to-all-v: the size of the incoming rows
