@@ -18,7 +18,7 @@ class Decoder {
  public:
   struct Input {
     std::span<const char> bytes{};
-    bool is_last = false;  // end of input
+    bool is_last = false;  // the input ends after `bytes`
   };
   struct Progress {
     size_t consumed = 0;
@@ -40,14 +40,14 @@ std::unique_ptr<Decoder> make_gzip_decoder();
 class DecodedSource final : public ByteSource {
  public:
   DecodedSource(std::unique_ptr<ByteSource> input, std::unique_ptr<Decoder> decoder);
-  // kFormat: as Decoder::decode(), or the input is truncated.
+  // kFormat: the data is corrupt, is truncated or requires too much memory.
   Result<size_t> read(std::span<char> into) override;
 
  private:
   std::unique_ptr<ByteSource> input_;
   std::unique_ptr<Decoder> decoder_;
   std::vector<char> buffer_;
-  std::span<const char> unread_;  // part of buffer_
+  std::span<const char> unread_;  // the part of buffer_ that is not decoded yet
   bool has_ended_ = false;        // input_ is exhausted
 };
 

@@ -24,7 +24,7 @@ class GzipDecoder final : public Decoder {
   Result<Progress> decode(const Input& input, std::span<char> output) override {
     if (init_result_ != Z_OK) return Status::format("gzip: out of memory");
     if (input.bytes.empty()) return Progress{.is_complete = is_complete_};
-    if (is_complete_) inflateReset(&stream_);  // next member of a concatenated file
+    if (is_complete_) inflateReset(&stream_);  // the file continues with another gzip member
     // zlib does not write to its input, although the type is not const.
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(input.bytes.data()));
     stream_.avail_in = static_cast<uInt>(std::min(input.bytes.size(), kMaxCallBytes));

@@ -65,7 +65,7 @@ class DescriptorSource final : public ByteSource {
 
   UniqueFd file_;
   OnProgress on_progress_;
-  uint64_t file_bytes_ = 0;  // 0: unknown
+  uint64_t file_bytes_ = 0;  // 0 if unknown
   uint64_t read_bytes_ = 0;
 };
 

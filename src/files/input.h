@@ -20,21 +20,21 @@ struct InputOptions {
   uint64_t max_bytes = uint64_t{64} << 30;
   // Decompress in a separate thread, ahead of the reader.
   bool decompress_ahead = true;
-  // Called regularly with the fraction of the file that has been read, 0 if the length is unknown;
-  // not called for input that is given as a ByteSource. Runs on the thread that reads the file,
-  // which is a separate one while decompressing ahead. If it returns false, reading fails with
-  // kTimeout.
+  // Called regularly with the fraction of the file that has been read (0 if the file size is
+  // unknown), but not for input that is given as a ByteSource. Runs on the thread that reads the
+  // file, which is a separate thread while decompressing ahead. If it returns false, reading fails
+  // with kTimeout.
   std::function<bool(double fraction)> on_progress{};
 };
 
 // Opens a file; "-" is standard input.
-// kFormat: the file cannot be opened or read; or, from read() of the result: the data is corrupt,
-// truncated or too long. Messages do not contain the path. kTimeout: on_progress returned false.
-// kDeviceFault: no thread could be created.
+// Both open_input() and read() of the result return errors. kFormat: the file cannot be opened or
+// read, or its data is corrupt, truncated or too long. Messages do not contain the path. kTimeout:
+// on_progress returned false. kDeviceFault: no thread could be created.
 Result<std::unique_ptr<ByteSource>> open_input(const std::string& path,
                                                const InputOptions& options = {});
 
-// Like open_input, for bytes from another source.
+// Like open_input() of a path, but reads `bytes`.
 Result<std::unique_ptr<ByteSource>> open_input(std::unique_ptr<ByteSource> bytes,
                                                const InputOptions& options = {});
 

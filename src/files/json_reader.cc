@@ -18,11 +18,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Limits the memory for open containers. Snapshots are nested at most ten deep.
+// Limits the memory for containers that are being read. Snapshots are nested at most ten deep.
 constexpr size_t kMaxDepth = 1000;
 
-// The input as a stream buffer. Ends the input when the bytes since the parser's last callback
-// exceed the limit, because the parser buffers a whole string or number before a callback.
+// Provides the input as a stream buffer. Ends the input when the bytes since the parser's last
+// callback exceed the limit, because the parser buffers a whole string or number before a callback.
 class JsonBytes final : public std::streambuf {
  public:
   JsonBytes(ByteSource& source, const ReadLimits& limits)
@@ -31,7 +31,7 @@ class JsonBytes final : public std::streambuf {
   uint64_t offset() const { return base_ + static_cast<uint64_t>(gptr() - eback()); }
   void note_call() { last_call_ = offset(); }
   bool is_too_long() const { return offset() - last_call_ > limits_.value_bytes; }
-  // The error from the source; ok at the end of input.
+  // Returns the error from the source, or ok if the source has not failed.
   const Status& failure() const { return failure_; }
 
  protected:
@@ -146,8 +146,8 @@ class JsonValues final : public nlohmann::json_sax<Json> {
   JsonBytes& bytes_;
   ValueStore& store_;
   std::vector<Value> stack_;
-  size_t charged_ = 0;        // capacity of stack_ that is charged to the store
-  std::vector<size_t> open_;  // per open container: index of its first item in stack_
+  size_t charged_ = 0;        // size of stack_ up to which its memory is charged to the store
+  std::vector<size_t> open_;  // index in stack_ of the first item of each open container
   std::string problem_;
 };
 

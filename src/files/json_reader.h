@@ -11,7 +11,7 @@
 
 namespace ashlar {
 
-// Buffers at most one string of the text at a time.
+// Buffers the text in parts, at most one whole string at a time.
 // kFormat: the message contains the byte offset, what was found and what was expected. Other errors
 // are the source's.
 Result<Snapshot> read_snapshot_json(ByteSource& source, const ReadLimits& limits = {});

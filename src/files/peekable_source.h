@@ -16,7 +16,7 @@ class PeekableSource final : public ByteSource {
   explicit PeekableSource(std::unique_ptr<ByteSource> input) : input_(std::move(input)) {}
 
   // Returns at least the next `count` bytes without consuming them, or fewer at the end of input.
-  // Valid until the next call.
+  // The bytes are valid until the next call.
   Result<std::string_view> peek(size_t count) {
     while (buffered_.size() < count) {
       std::string part(count - buffered_.size(), '\0');

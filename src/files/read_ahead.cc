@@ -12,7 +12,7 @@ constexpr size_t kReadAheadBytes = size_t{1} << 20;
 
 }  // namespace
 
-// Calls new because the constructor is private.
+// Uses new because std::make_unique cannot call the private constructor.
 Result<std::unique_ptr<ByteSource>> ReadAhead::start(std::unique_ptr<ByteSource> input) {
   std::unique_ptr<ReadAhead> made(new ReadAhead(std::move(input)));
   ReadAhead* running = made.get();

@@ -36,11 +36,12 @@ class ReadAhead final : public ByteSource {
   std::unique_ptr<ByteSource> input_;
   std::array<std::vector<char>, kBufferCount> buffers_;
   std::array<size_t, kBufferCount> filled_bytes_{};
-  size_t used_bytes_ = 0;  // of the consumer's current buffer
+  size_t used_bytes_ = 0;  // bytes that the consumer has taken from its current buffer
 
   Mutex mutex_;
   std::condition_variable changed_;
-  // Totals since the start. The n-th buffer is buffers_[n % kBufferCount].
+  // The numbers of buffers filled and used up since the start. The n-th filled buffer is
+  // buffers_[n % kBufferCount].
   size_t filled_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   size_t used_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   bool has_ended_ ASHLAR_GUARDED_BY(mutex_) = false;

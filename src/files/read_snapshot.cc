@@ -35,8 +35,8 @@ Result<Snapshot> read_from(std::unique_ptr<ByteSource> bytes, const ReadLimits& 
 }
 
 // Bounds the memory by the size of the file, so that a small file cannot exhaust memory. Recorded
-// files need less than 200 bytes of memory per byte of the xz-compressed file. Without a size
-// (pipes, standard input), returns the limits unchanged.
+// files need less than 200 bytes of memory per byte of the xz-compressed file. If the file has no
+// size (a pipe or standard input), returns the limits unchanged.
 ReadLimits limits_for(const std::string& path, ReadLimits limits) {
   constexpr size_t kBaseBytes = 32 * kMiB;
   constexpr size_t kBytesPerFileByte = 2048;

@@ -19,11 +19,11 @@ struct ReadOptions {
 };
 
 // Reads a file; "-" is standard input.
-// kFormat: the file cannot be opened or read, or is not a snapshot; the message starts with the
-// path. Other errors are those of open_input().
+// kFormat: the file cannot be opened or read, is not a snapshot, or exceeds a limit; the message
+// starts with the path or "standard input". Other errors are those of open_input().
 Result<Snapshot> read_snapshot(const std::string& path, const ReadOptions& options = {});
 
-// Like the function above, for bytes from another source. Messages start with `name`.
+// Like the function above, but reads `bytes`. kFormat messages start with `name`.
 Result<Snapshot> read_snapshot(const std::string& name, std::unique_ptr<ByteSource> bytes,
                                const ReadOptions& options = {});
 
