@@ -2,7 +2,7 @@
 #
 # ASHLAR_HARDEN: builds the targets of the including folder with stack protection, checked string
 # functions and immediate binding of symbols, and removes the path of the sources from binaries.
-# Ignored with a sanitizer, which has stronger checks of its own.
+# The option is ignored with a sanitizer, which has stronger checks of its own.
 if(ASHLAR_HARDEN AND NOT ASHLAR_SANITIZE)
   add_compile_options(-fstack-protector-strong -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
   # _FORTIFY_SOURCE needs optimization. It is undefined first, because some compilers define it by

@@ -33,7 +33,7 @@ install(
         ${CMAKE_CURRENT_BINARY_DIR}/ashlar-config-version.cmake
   DESTINATION ${package_dir})
 
-# pkg-config. The static library also needs the C++ runtime, threads and the loader.
+# Writes the pkg-config file. The static library also needs the C++ runtime, threads and the loader.
 set(ASHLAR_PC_PRIVATE -lstdc++ -lm ${CMAKE_THREAD_LIBS_INIT})
 foreach(library IN LISTS CMAKE_DL_LIBS)
   list(APPEND ASHLAR_PC_PRIVATE -l${library})
@@ -44,7 +44,7 @@ if(ASHLAR_LIBRARY_TYPE STREQUAL "STATIC_LIBRARY")
 else()
   set(ASHLAR_PC_LIBS "Libs: -L\${libdir} -lashlar")
 endif()
-# Writes the pkg-config file at install time, because only then is the prefix known.
+# The file is written at install time, because the prefix is not known earlier.
 install(CODE "
   set(PROJECT_DESCRIPTION [[${PROJECT_DESCRIPTION}]])
   set(PROJECT_VERSION ${PROJECT_VERSION})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # ashlar_find_packages(<package>...): finds these packages and those that src/files needs, and
-# appends the missing ones to `missing`. A macro, because packages set variables that the caller
-# uses.
+# appends the missing ones to `missing`. It is a macro because packages set variables that the
+# caller uses.
 macro(ashlar_find_packages)
   foreach(package IN ITEMS ${ARGN} LibLZMA PkgConfig ZLIB nlohmann_json)
     find_package(${package} QUIET)

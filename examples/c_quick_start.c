@@ -23,7 +23,7 @@ int main(void) {
   if (ashlar_allocate(allocator, sizeof text, stream, &memory)) return fail("no memory");
   ashlar_copy_to_device(device, memory, text, sizeof text, stream);
   ashlar_copy_to_host(device, text, memory, sizeof text, stream);
-  ashlar_free(allocator, memory);  // work already queued on the stream is safe
+  ashlar_free(allocator, memory);  // work that is already queued on the stream may still use it
   if (ashlar_stream_synchronize(device, stream)) return fail("the work failed");
 
   ashlar_stats stats = {.struct_size = sizeof stats};

@@ -14,7 +14,7 @@ static void run_step(Allocator& allocator, size_t length) {
   const Region region(allocator, "step");
   const Buffer activations = allocator.allocate(length * 48 * kMiB);
   const Buffer gradients = allocator.allocate(length * 16 * kMiB);
-}  // both are freed here
+}  // the buffers are freed here
 
 int main() {
   const auto machine = sim::Machine::create();

@@ -10,7 +10,7 @@ int main(void) {
   const int me = shmem_my_pe();
   const int count = shmem_n_pes();
 
-  // Symmetric: each PE writes to the copy of its neighbour.
+  // The memory is symmetric: each PE writes to its neighbour's copy.
   int* from = shmem_malloc(sizeof(int));
   shmem_int_p(from, me, (me + 1) % count);
   shmem_barrier_all();
