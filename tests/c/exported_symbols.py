@@ -11,8 +11,8 @@ import re
 import subprocess
 import sys
 
-# Mangled names in namespace ashlar, and of instantiated templates of std. Both include special
-# names, such as those of vtables (_ZT…).
+# These match mangled names in namespace ashlar, and those of instantiated templates of std,
+# including special names, such as those of vtables (_ZT…).
 OURS = re.compile(r"_Z(T[ISV]|GV|TT|TS|Th|Tv)?\w*6ashlar")
 STANDARD = re.compile(r"_Z(T[ISV]|GV)?Z?(N|NK|S|St|I)*(S[tabsiod]|9__gnu_cxx|10__cxxabiv1)")
 

@@ -69,7 +69,7 @@ TEST_F(ExportCommand, PerfettoHasCountersAndOom) {
     }
   }
   EXPECT_EQ(oom_count, 1u);
-  EXPECT_GT(peak_reserved, 2'900'000'000);  // under a cap of 2.80 GiB
+  EXPECT_GT(peak_reserved, 2'900'000'000);  // the run was limited to 2.80 GiB
 }
 
 TEST_F(ExportCommand, CsvHasOneRowPerEntry) {

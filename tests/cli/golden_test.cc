@@ -23,7 +23,8 @@ std::string contents(const std::filesystem::path& path) {
   return text.str();
 }
 
-// Parses the first line of a golden file, such as "$ LC_ALL=C ashlar leaks FILE".
+// Returns the run that the first line of a golden file describes, such as "$ LC_ALL=C ashlar leaks
+// FILE".
 CliRun run_for(const std::string& command) {
   CliRun run = {.arguments = {},
                 .environment = {{"LC_ALL", "C.UTF-8"}},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Help, man page, shell completion and colours. Every test runs the real tool; scripts are checked
-// with bash, and the man page with man, where installed.
+// Help, man page, shell completion and colours. Every test runs the real tool. Scripts are checked
+// with bash, and the man page with man, where these programs are installed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pty.h>

@@ -12,20 +12,21 @@ namespace ashlar {
 
 struct CliRun {
   std::vector<std::string> arguments = {};
-  // Added to the test's environment, from which ASHLAR_* and PYTORCH_* variables are removed.
+  // Variables that are added to the test's environment, from which ASHLAR_* and PYTORCH_* variables
+  // are removed.
   std::map<std::string, std::string> environment = {};
-  std::string folder = {};  // working directory; empty: the test's
+  std::string folder = {};  // working directory; empty selects the test's
 };
 
 struct CliOutcome {
-  int exit_code = -1;  // -1: ended by a signal
-  int signal = 0;      // 0: exited normally
+  int exit_code = -1;  // -1 if a signal ended the tool
+  int signal = 0;      // 0 if the tool exited normally
   std::string out;
   std::string err;
   size_t peak_resident_bytes = 0;
 };
 
-// Runs the tool to its end. Output goes to files, so that it cannot block on a full pipe.
+// Runs the tool to its end. Output goes to files, so that the tool cannot block on a full pipe.
 CliOutcome run_cli(const CliRun& run);
 
 // Like run_cli() with the given standard output; `out` stays empty. A negative descriptor closes

@@ -33,7 +33,7 @@ if(NOT ASHLAR_SANITIZE STREQUAL thread)
   set_tests_properties(docs.cpp PROPERTIES LABELS install)
 endif()
 
-# Not repeated with a sanitizer, which makes replays slow.
+# These tests are not repeated with a sanitizer, which makes replays slow.
 if(TARGET ashlar_cli AND NOT ASHLAR_SANITIZE)
   add_test(NAME docs.commands COMMAND ${ASHLAR_PYTHON} ${snippets} sh $<TARGET_FILE:ashlar_cli>)
   set_tests_properties(docs.commands PROPERTIES LABELS cli)

@@ -64,17 +64,17 @@ fi
 """
 
 FENCE = re.compile(r"^( *)```(\S*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-COMMENT = re.compile(  # the last comment of a text that ends with it
+COMMENT = re.compile(  # a comment at the end of the text
     r"<!--\s*(quoted from|not run:|not checked:|setup:)\s*((?:(?!-->).)*?)\s*-->\s*\Z", re.DOTALL)
 
 
 @dataclasses.dataclass
 class Block:
     page: str
-    line: int        # of the first line of code
+    line: int        # number of the first line of code
     language: str
     code: str
-    notes: dict      # "quoted from", "not run", "not checked", "setup"
+    notes: dict      # keys: "quoted from", "not run", "not checked", "setup"
 
     @property
     def place(self):
@@ -95,7 +95,8 @@ def documents():
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode == 0:
         return sorted(ROOT / name for name in listed.stdout.split())
-    skipped = {"build", "node_modules", ".git"}  # a source archive without git
+    # Searches the folder, because git cannot list the files of a source archive.
+    skipped = {"build", "node_modules", ".git"}
     return sorted(path for path in ROOT.rglob("*.md")
                   if not skipped.intersection(path.relative_to(ROOT).parts))
 

@@ -2,8 +2,8 @@
 //
 // Sends arbitrary bytes, in pieces of any size, to a real HTTP server that serves the viewer or
 // live monitoring on a port or a Unix socket. All responses must be complete and well-formed. On a
-// port, all must be errors unless the bytes contain the token. Sending all bytes in one piece must
-// give the same number of responses, whose status codes begin with the same digits.
+// port, all responses must be errors unless the bytes contain the token. Sending all bytes in one
+// piece must give the same number of responses, whose status codes begin with the same digits.
 //
 // The first line of an input is not sent. Its first character selects the server (see
 // select_server()). Each further character is the size of a piece: '0' for one byte, '1' for two,
@@ -106,7 +106,7 @@ class Page final : public http::Handler {
 };
 
 struct Served {
-  std::string local_name{};  // of the Unix socket; empty: on a port
+  std::string local_name{};  // name of the Unix socket; empty if the server has a port
   std::unique_ptr<http::Server> server{};
 };
 
@@ -174,8 +174,8 @@ class Client {
     return true;
   }
 
-  // Waits until the server (on a port: the kernel on its side) has received everything, so that the
-  // next piece arrives separately.
+  // Waits until the server has read everything (on a port, until the server's kernel has received
+  // everything), so that the next piece arrives separately.
   bool wait_until_read() {
     while (true) {
       int unread_bytes = 0;
@@ -213,7 +213,7 @@ class Client {
 };
 
 // Sends the bytes in pieces and returns the responses. Each character of `pieces` is the binary
-// logarithm of a size.
+// logarithm of the size of a piece.
 std::string exchange(const Served& served, std::string_view bytes, std::string_view pieces) {
   Client client(served);
   bool is_connected = true;
@@ -237,8 +237,8 @@ std::string with_port(std::string_view bytes, uint16_t port) {
 }
 
 // Checks that the responses are well-formed, that the first digit of each status code is at least
-// `min_digit`, and that none is a redirect. Returns these digits. The other digits may differ
-// between runs: a background result is 202 before it is 200.
+// `min_digit`, and that none is a redirect. Returns these first digits. The other digits may
+// differ between runs: a request for a background result returns 202 until the result is ready.
 std::vector<int> check_responses(std::string_view received, int min_digit) {
   std::vector<int> digits;
   constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads arbitrary bytes as JSON. Accepted input must round-trip.
+// Reads arbitrary bytes as JSON. Accepted input must be equal after it is written and read again.
 #include "base/check.h"
 #include "files/json_reader.h"
 #include "format/snapshot_writer.h"

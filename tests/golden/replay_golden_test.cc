@@ -22,7 +22,7 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kRecordedCapacity = 150109880320;  // of the H200 on which the traces were recorded
+constexpr size_t kRecordedCapacity = 150109880320;  // of the H200 in the traces
 const std::string kTraces = std::string(ASHLAR_GOLDEN_FOLDER) + "/traces/";
 
 // A row of pytorch_truth.tsv, by column name.

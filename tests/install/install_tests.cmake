@@ -5,8 +5,8 @@
 # add_subdirectory builds the library again, as a shared, unoptimized unity build. The test of the
 # shared library installs that build.
 #
-# Builds with clang where it is installed, because without optimization clang takes half of the time
-# that gcc takes.
+# The tests build with clang where it is installed, because without optimization clang takes half of
+# the time that gcc takes.
 find_program(ASHLAR_CLANG clang)
 find_program(ASHLAR_CLANGXX clang++)
 if(ASHLAR_CLANG AND ASHLAR_CLANGXX)

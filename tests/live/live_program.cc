@@ -32,7 +32,7 @@ struct ProgramState {
   Allocator& allocator;
   std::vector<Buffer> held{};
   std::optional<HostAllocator> host{};
-  std::vector<HostBuffer> pinned{};  // allocated from `host`, so destroyed before it
+  std::vector<HostBuffer> pinned{};  // buffers of `host`, which must outlive them
 };
 
 // Allocates blocks with holes between them and a block that is stitched from the holes. Then trims

@@ -23,7 +23,7 @@ PROGRAM = os.path.abspath(sys.argv.pop())
 ASHLAR = os.path.abspath(sys.argv.pop())
 ENVIRONMENT = {name: value for name, value in os.environ.items()
                if not name.startswith(("ASHLAR_", "PYTORCH_", "TMUX"))}
-LONG_ENOUGH = 30  # seconds, generous, for busy machines
+LONG_ENOUGH = 30  # timeout in seconds, which also suffices on busy machines
 
 
 class Terminal:

@@ -111,7 +111,7 @@ const struct ashlar_plugin_hooks ashlar_plugin_hooks = {
     .release_pool = on_release,
 };
 
-// Tables that must be rejected, and a shorter table as in an older version of the header.
+// Tables of hooks: some that must be rejected, and one from an older header, which is shorter.
 const struct ashlar_plugin_hooks hooks_of_another_version = {.abi_version = 2, .struct_size = 88};
 const struct ashlar_plugin_hooks hooks_without_size = {.abi_version = 1, .struct_size = 0};
 const struct ashlar_plugin_hooks short_hooks = {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The pytest files of the Python package, and the example of its guide. Skipped if pytest or numpy
-# is not installed.
+# The pytest files of the Python package, and the example of its guide. They are skipped if pytest
+# or numpy is not installed.
 execute_process(
   COMMAND ${Python_EXECUTABLE} -c "import numpy, pytest"
   RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
@@ -62,7 +62,7 @@ set_tests_properties(python.left_out_without_pybind11 PROPERTIES
     "Python package is left out, but for ashlar.torch: not found: pybind11.*Generating done")
 
 # Builds and installs the package from the source tree with pip, offline and without this build's
-# files. Not repeated with sanitizers.
+# files. The test is not repeated with sanitizers.
 if(NOT ASHLAR_SANITIZE)
   add_test(NAME install.pip
     COMMAND ${CMAKE_COMMAND}

@@ -130,8 +130,8 @@ class SideBySideTest(unittest.TestCase):
     def results(self):
         common = {"bytes": 512, "live": 0, "threads": 1}
         churn = {**common, "bytes": 0, "live": 100, "pattern": "churn"}
-        # In the second round the host is twice as fast for both allocators, in the third only for
-        # Ashlar.
+        # The host is twice as fast for both allocators in the second round, and only for Ashlar in
+        # the third round.
         return [{**common, "pattern": "pair", "allocator": "ashlar", "ns": [40.0, 20.0, 20.0]},
                 {**common, "pattern": "pair", "allocator": "PyTorch", "ns": [800.0, 400.0, 800.0]},
                 {**churn, "allocator": "ashlar", "ns": [100.0], "reserved_by_most_live": 1.1},

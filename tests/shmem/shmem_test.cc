@@ -31,8 +31,8 @@ struct Pes {
   int machines = 1;
 };
 
-// Runs a command with the launcher. The launcher creates its temporary folder in `folder`; empty:
-// in the default one.
+// Runs a command with the launcher. The launcher creates its temporary folder in `folder`, or in
+// the default folder if `folder` is empty.
 CliOutcome run_pes(const Pes& pes, const std::vector<std::string>& command,
                    const std::string& folder = "") {
   CliRun run;

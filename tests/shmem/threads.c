@@ -11,7 +11,7 @@
 #define ASHLAR_ROUNDS 3
 #define ASHLAR_TURNS 10
 #define ASHLAR_WORDS 64
-// Ends a deadlocked PE. Long enough for a slow machine under a sanitizer.
+// The time after which a deadlocked PE ends itself. It suffices on a slow machine with a sanitizer.
 #define ASHLAR_TIMEOUT_SECONDS 90
 
 static int me;

@@ -23,9 +23,9 @@ struct ControlTable {
   int (*use_count)(size_t device);
   // See Core::set_result.
   void (*set_result)(const std::string& call, Code code);
-  size_t (*multicast_count)();  // multicast objects not released
-  size_t (*extent_count)();     // extents not released
-  size_t (*multimem_count)();   // launched multicast kernels
+  size_t (*multicast_count)();  // number of multicast objects that are not released
+  size_t (*extent_count)();     // number of extents that are not released
+  size_t (*multimem_count)();   // number of launched multicast kernels
 };
 
 // REQUIRES: `library` is the path of a stand-in driver. Throws if it cannot be loaded.

@@ -310,7 +310,7 @@ Code Core::bind_multicast(uint64_t object, uint64_t extent, size_t bytes) {
   if (record.is_imported || bytes > record.bytes) return kInvalidValue;
   Device& owner = device(record.device);
   Result<UniqueFd> fd = owner.export_fd(ExtentId(extent));
-  if (!fd.ok()) return code_of(fd);  // not exportable
+  if (!fd.ok()) return code_of(fd);  // the extent was not created for export
   return multicasts_.bind(object, {extent, owner.properties().uuid, bytes}, *std::move(fd));
 }
 

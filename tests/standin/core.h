@@ -4,8 +4,9 @@
 // that CUDA and HIP share, implemented on a simulated machine. shared_*.cc, cuda.cc and hip.cc
 // export them under the vendors' names.
 //
-// Like a real driver, aborts the process on an unknown handle, so that a back end that passes one
-// through fails its tests. Unknown streams are rejected instead; see current_device.h. Thread safe.
+// Like a real driver, aborts the process on an unknown handle, so that a back end that passes on
+// an unknown handle fails its tests. Unknown streams are rejected instead; see current_device.h.
+// Thread safe.
 #pragma once
 
 #include <atomic>
@@ -109,8 +110,8 @@ class Core {
   Code bind_multicast(uint64_t object, uint64_t extent, size_t bytes);
   Code unbind_multicast(uint64_t object, size_t device, size_t bytes);
   Code unmap(size_t on, AddressRange range);
-  // Whether a store to this address is lost, because its extent is mapped twice and AliasBehavior
-  // loses stores through this mapping.
+  // Returns whether a store to this address is lost because its extent is mapped twice and
+  // AliasBehavior loses stores through this mapping.
   bool loses_store(uint64_t address);
   MulticastTable& multicasts() { return multicasts_; }
   size_t multicast_count() { return multicasts_.count(); }
@@ -144,7 +145,8 @@ class Core {
   Code destroy_graph(uint64_t graph);
 
  private:
-  // A user object. Destroyed when no graph, graph exec or queued launch refers to it any more.
+  // A user object, which is destroyed when no graph, graph exec or queued launch refers to it any
+  // more.
   struct Object {
     ~Object();
     void* user_data = nullptr;
@@ -180,7 +182,7 @@ class Core {
   Features features_;
   std::map<size_t, int> use_counts_;
   std::map<std::pair<size_t, size_t>, bool> peers_;
-  std::map<uint64_t, size_t> streams_;  // handle to owning device, as in events_
+  std::map<uint64_t, size_t> streams_;  // owning device, keyed by handle, as in events_
   std::map<uint64_t, size_t> events_;
   std::map<uint64_t, ExtentRecord> extents_;
   std::map<uint64_t, Mapping> mappings_;  // keyed by first address
@@ -188,8 +190,8 @@ class Core {
   MulticastTable multicasts_;
   std::atomic<size_t> multimem_count_{0};
   std::map<uint64_t, Graph> graphs_;
-  std::map<uint64_t, uint64_t> nodes_;        // node to graph
-  std::map<uint64_t, uint64_t> graph_execs_;  // graph exec to graph
+  std::map<uint64_t, uint64_t> nodes_;        // graph, keyed by node
+  std::map<uint64_t, uint64_t> graph_execs_;  // graph, keyed by graph exec
   std::map<uint64_t, std::shared_ptr<Object>> objects_;
   uint64_t last_id_ = 0;
 };

@@ -22,7 +22,7 @@ std::optional<size_t> current_device();
 // Each vendor's stand-in defines this function.
 int record_error(int code);
 
-// Runs `call` with the current device. Fails without one.
+// Runs `call` with the current device. Fails if the thread has no current device.
 template <typename Call>
 int on_current_device(const Call& call) {
   const std::optional<size_t> on = current_device();
@@ -60,7 +60,7 @@ int on_stream(abi::Stream stream, const Call& call) {
   });
 }
 
-// Output arguments whose order differs between vendors.
+// The output arguments of the query, whose order differs between vendors.
 struct CaptureInfoArguments {
   int* status;
   uint64_t* id;

@@ -121,7 +121,7 @@ class SimExecutor final : public HostExecutor {
   }
 
  private:
-  // Caches the last lookup, because kernels access the same range repeatedly.
+  // Returns the cached result for the last address, because kernels access it repeatedly.
   const std::vector<std::byte*>& copies_at(uint64_t address) {
     if (address == copies_address_) return copies_;
     copies_ = Core::get().multicasts().copies_at(DeviceAddress(address));

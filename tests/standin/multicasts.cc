@@ -28,10 +28,10 @@ struct MulticastTable::Shared {
   uint32_t added_count;
   uint32_t exportable_as_fd;
   uint32_t exportable_as_fabric;
-  uint32_t is_lost;  // the creator released it before all devices were added
+  uint32_t is_lost;  // the creator released the object before all devices were added
   struct Device {
     Uuid uuid;
-    int32_t pid;  // 0: nothing bound
+    int32_t pid;  // 0 if the device has bound no memory
     int32_t fd;
   } added[16];
 
@@ -49,7 +49,7 @@ constexpr uint32_t kMagic = 0x6d747361;  // "astm"
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr size_t kPageBytes = 4096;
 
-// The contents of a fabric handle: a descriptor of another process of the same user.
+// The contents of a fabric handle: a file descriptor of a process of the same user.
 struct RemoteFd {
   uint32_t magic;
   int32_t pid;
@@ -140,7 +140,7 @@ Code MulticastTable::export_fd(uint64_t object, int& fd) {
   const std::lock_guard lock(mutex_);
   const ObjectEntry& entry = find_or_abort(objects_, "multicast object", object);
   if (entry.shared->exportable_as_fd == 0) return kInvalidValue;
-  fd = ::fcntl(entry.fd.get(), F_DUPFD, 0);  // inherited by child processes, like a driver's
+  fd = ::fcntl(entry.fd.get(), F_DUPFD, 0);  // child processes inherit it, as with a driver
   return fd < 0 ? kUnknown : kDone;
 }
 

@@ -54,8 +54,8 @@ class MulticastTable {
   Code unmap(AddressRange range);
   Code release(uint64_t object);
 
-  // Returns host pointers to the memory behind a multicast address, one for each device. Empty if
-  // it is not a multicast address, or if not all devices have bound memory.
+  // Returns host pointers to the memory behind a multicast address, one for each device. The
+  // result is empty if `at` is not a multicast address, or if not all devices have bound memory.
   std::vector<std::byte*> copies_at(DeviceAddress at);
 
   bool has(uint64_t object);
@@ -68,7 +68,7 @@ class MulticastTable {
   struct Shared;
   struct ObjectEntry {
     UniqueFd fd{};
-    Shared* shared = nullptr;  // mapped from fd
+    Shared* shared = nullptr;  // the page, mapped from `fd`
     bool is_creator = false;   // created here, not imported
     std::optional<BoundExtent> bound{};
     UniqueFd bound_fd{};

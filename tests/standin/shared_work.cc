@@ -25,7 +25,7 @@ int query_code(const Result<bool>& answer) {
 
 Device& device_of_pool(MemoryPool pool) { return Core::get().device(number(pool) - 1); }
 
-// Returns an array that the driver owns. Valid until the thread's next query.
+// Returns an array that the driver owns. It is valid until the thread's next query.
 const GraphNode* borrowed_nodes(const std::vector<NodeId>& nodes) {
   thread_local std::vector<GraphNode> lent;
   lent.clear();

@@ -132,7 +132,7 @@ void Environment::stop_disturbances() {
   machine_->clear_faults();
 }
 
-// Keeps a few streams paused, each for a short time, so that waits for them still end.
+// Keeps a few streams paused, each for a short time, so that waits for these streams still end.
 void Environment::pause_and_resume_streams(uint64_t seed) {
   struct Stream {
     DeviceIndex device;

@@ -62,8 +62,8 @@ class Environment {
   // Queues a check on another stream. REQUIRES: `user` is ordered after the block's stream.
   void check_on(const LiveBlock& held, const DeviceStream& user);
   // Queues a check on another stream, sometimes of another device, ordered after the work on the
-  // block's own stream. The check may run long after the block is freed. Returns that stream; empty
-  // if a call failed and nothing is checked.
+  // block's own stream. The check may run long after the block is freed. Returns the other
+  // stream, or nothing if a call failed and the check was not queued.
   std::optional<DeviceStream> check_on_random_stream(const LiveBlock& held, Random& random);
   const Mismatches& mismatches() const { return mismatches_; }
 

@@ -86,8 +86,8 @@ void Graphs::work_in_capture(Graph& graph) {
     }
   }
   for (const LiveBlock& held : graph.results) environment_.check(held);
-  // Also frees a block from before the capture. It is not checked first, because the check would
-  // become part of the graph.
+  // Also frees a block that was allocated before the capture. The block is not checked first,
+  // because the check would become part of the graph.
   if (!outside_blocks_.empty()) {
     expect_ok_or_fault(
         environment_.engine(site_->device).free(outside_blocks_.take_any(random_).block));
@@ -125,8 +125,8 @@ void Graphs::end_capture(Graph graph) {
 
 // --- replays
 
-// Replays a graph on the main stream or on another stream, sometimes ordered after a stream that
-// may be paused.
+// Replays a graph on the main stream or on another stream. On the main stream, the replay sometimes
+// first waits for a stream that may be paused.
 void Graphs::replay() {
   const size_t which = random_.below(graphs_.size());
   const DeviceStream other{site_->main.device, environment_.any_stream(site_->device, random_)};

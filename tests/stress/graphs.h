@@ -28,7 +28,8 @@ class Graphs {
     bool has_valid_results =
         false;  // has been replayed, and no earlier graph has been replayed since
   };
-  // The pool and the two streams that only these graphs use. Destroyed together with the graphs.
+  // The pool and the two streams that only these graphs use. They are destroyed together with the
+  // graphs.
   struct CaptureSite {
     size_t device = 0;
     PoolId pool;
@@ -48,7 +49,7 @@ class Graphs {
   Environment& environment_;
   Random& random_;
   std::optional<CaptureSite> site_;
-  std::vector<Graph> graphs_;  // in order of capture
+  std::vector<Graph> graphs_;  // in the order of their captures
   LiveBlocks outside_blocks_;  // allocated on the main stream, outside captures
 };
 

@@ -34,7 +34,7 @@ class MappingObserver {
 
   Engine& engine_;
   mutable std::mutex mutex_;
-  std::map<DeviceAddress, size_t> reported_;  // begin to bytes
+  std::map<DeviceAddress, size_t> reported_;  // size, keyed by first address
   size_t mapped_count_ = 0;
   bool is_calling_ = false;  // needs no lock: the engine sends one notification at a time
 };

@@ -28,7 +28,7 @@ constexpr uint64_t kOperationCount = 4'000;
 #else
 constexpr uint64_t kOperationCount = 8'000;
 #endif
-constexpr uint64_t kOperationsPerRound = 250;  // of each thread; all threads stop between rounds
+constexpr uint64_t kOperationsPerRound = 250;  // per thread; all threads stop between rounds
 constexpr size_t kCapacityBytes = 80 * kMiB;
 
 uint64_t number_from(const char* variable, uint64_t otherwise) {
@@ -100,7 +100,7 @@ class PagedConcurrencyStress : public ::testing::TestWithParam<PagedPolicy> {
     for (size_t i = 0; i < kDeviceCount; ++i) {
       Device& device = environment_->device(i);
       EXPECT_TRUE(device.synchronize_device().ok());
-      (void)environment_->engine(i).trim().ok();  // may still report earlier failures
+      (void)environment_->engine(i).trim().ok();  // the result may be the error of an earlier call
       const Status trimmed = environment_->engine(i).trim();
       EXPECT_TRUE(trimmed.ok()) << trimmed.to_string();
       EXPECT_EQ(environment_->engine(i).stats().active.all.current, 0);

@@ -61,7 +61,7 @@ void PoolPauseWorkload::allocate() {
   expect_ok_or_fault(engine().release_pool(*pool_));
 }
 
-// Treats the pool as paused even if the call failed, because the pause may have begun.
+// Treats the pool as paused, even if the call failed, because the pause may have begun.
 void PoolPauseWorkload::pause() {
   const bool keeps = random_.below(2) == 0;
   const Status paused = engine().pause(tag_, keeps);

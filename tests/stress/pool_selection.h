@@ -28,7 +28,7 @@ class PoolSelection {
   const PoolId previous_;
 };
 
-// Releases the pool until its use count is 0. A later trim returns its memory.
+// Releases the pool until its use count is 0. A later trim returns the pool's memory.
 inline void release_pool_fully(Engine& engine, PoolId pool) {
   while (engine.pool_use_count(pool).ok() && *engine.pool_use_count(pool) > 0) {
     if (!engine.release_pool(pool).ok()) return;

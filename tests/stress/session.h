@@ -29,7 +29,7 @@ class Session {
   const size_t device_;
   const PoolId pool_;
   PoolOptions options_;
-  // For a pool that never remaps: the address of each extent when a block first used it.
+  // The address of each extent when a block first used it. Recorded only if the pool never remaps.
   std::map<ExtentId, DeviceAddress> first_addresses_;
 };
 

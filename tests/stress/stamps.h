@@ -48,8 +48,9 @@ class Mismatches {
   }
 
  private:
-  static constexpr uint64_t kInverse = 0xf1de83e19937733dULL;  // of the factor in Stamp::word
-  static constexpr uint64_t kIdLimit = uint64_t{1} << 40;      // above all ids
+  static constexpr uint64_t kInverse =
+      0xf1de83e19937733dULL;                               // inverse of the factor in Stamp::word
+  static constexpr uint64_t kIdLimit = uint64_t{1} << 40;  // greater than all stamp ids
 
   mutable std::mutex mutex_;
   uint64_t count_ = 0;

@@ -30,9 +30,9 @@ class TransientStreams {
   Environment& environment_;
   Random& random_;
   std::optional<DeviceStream> stream_;
-  size_t device_ = 0;           // of the stream and all blocks
-  LiveBlocks live_;             // of the current stream
-  LiveBlocks orphaned_blocks_;  // of the previous stream, which was destroyed
+  size_t device_ = 0;           // the device of the streams and all blocks
+  LiveBlocks live_;             // blocks of the current stream
+  LiveBlocks orphaned_blocks_;  // blocks of the previous stream, which was destroyed
   DeviceStream successor_{};    // ordered after the previous stream
 };
 

@@ -146,8 +146,8 @@ void Worker::take_snapshot() {
   EXPECT_EQ(home_bytes, segment_bytes);
 }
 
-// Affects all threads, so it is brief: without the cache, allocation is slow and nothing is
-// stitched.
+// Turns the cache off for all threads, but only briefly, because without it allocation is slow and
+// nothing is stitched.
 void Worker::allocate_without_cache() {
   paged::PagedEngine& engine = environment_.engine(random_.below(kDeviceCount));
   engine.set_caching(false);

@@ -102,7 +102,7 @@ def test_exits_with_second_interpreter():
 try:
     import _xxsubinterpreters as interpreters
 except ImportError:
-    sys.exit(0)  # this Python has none
+    sys.exit(0)  # this Python lacks the module
 other = interpreters.create()
 seen = []
 allocator.add_tracker(lambda entry: seen.append(entry["action"]))

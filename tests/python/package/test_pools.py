@@ -83,7 +83,7 @@ def test_pause_and_host_view_exclude_each_other(allocator):
                 with buffer.host_view() as view:
                     looked.append(int(view.numpy()[::4096].sum()))
             except ashlar.InvalidArgument:
-                pass  # paused, or about to be
+                pass  # the pool is paused or about to be paused
 
     threads = [threading.Thread(target=open_host_views) for _ in range(2)]
     for thread in threads:

@@ -164,7 +164,7 @@ def test_html_page_contains_all_runs(tmp_path):
     file = tmp_path / "page.html"
     tool = run_cli("view", OOM, "-o", file)
     recording = ashlar.load(OOM)
-    if tool.returncode != 0:  # built without the page
+    if tool.returncode != 0:  # the tool was built without the page
         with pytest.raises(ashlar.InvalidArgument) as caught:
             recording.to_html()
         assert str(caught.value) in tool.stderr

@@ -100,7 +100,7 @@ class Worker:
                     assert taken[0] == mark and taken[-1] == mark
                 freed.free()
                 if self.random.random() < 0.5:
-                    del taken  # else the next assignment or the end of the function frees it
+                    del taken  # otherwise the next assignment or the end of the function frees it
         for buffer, mark in live:
             assert buffer.read(0, 1) == bytes([mark])
 
