@@ -19,6 +19,11 @@ Status double_free_error(const Block& block) {
   return Status::invalid_argument(text("the block at ", block.address, " was freed already"));
 }
 
+Status foreign_block_error(const Block& block) {
+  return Status::invalid_argument(
+      text("the block at ", block.address, " belongs to another allocator: pass that allocator"));
+}
+
 Status check_recordable(const Block& block, PoolId pool) {
   if (block.state == BlockState::kPending) {
     return block_error(block, pool, "was freed but is still in use: synchronize its streams");

@@ -23,13 +23,17 @@ enum class BlockState : uint8_t {
   kUnmapped,   // address space without memory
 };
 
+// The engine family that defines the type derived from Block.
+enum class BlockType : uint8_t { kClassic, kPaged };
+
 struct Block {
   BlockState state = BlockState::kFree;
   bool is_uncached = false;     // is a whole segment, which is released when the block is freed
   bool in_block_table = false;  // in Engine::addresses()
-  uint32_t pin_count = 0;       // while positive, a freed block stays pending
-  uint32_t event_count = 0;     // of a pending block: events that must complete before it is free
-  StackId stack{};              // call stack of the allocation; valid while active
+  BlockType type = BlockType::kClassic;
+  uint32_t pin_count = 0;    // while positive, a freed block stays pending
+  uint32_t event_count = 0;  // of a pending block: events that must complete before it is free
+  StackId stack{};           // call stack of the allocation; valid while active
   DeviceAddress address;
   size_t bytes = 0;
   size_t requested_bytes = 0;  // as passed to allocate; valid while active
@@ -49,6 +53,8 @@ struct Block {
 
 // Returns the error for freeing `block` a second time.
 Status double_free_error(const Block& block);
+// Returns the error for passing `block` to an engine that does not own it.
+Status foreign_block_error(const Block& block);
 
 // Checks that a checkpoint can contain the block. kInvalidArgument: the block is pending or
 // uncached.

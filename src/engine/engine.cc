@@ -36,6 +36,8 @@ Status Engine::add_remap_observer(RemapObserver) {
   return Status::unsupported("this engine does not report its mappings: use engine:paged");
 }
 
+void Engine::leave_fast_path(StreamId /*stream*/) {}
+
 Block* Engine::allocate_fast(size_t /*bytes*/, StreamId /*stream*/) noexcept { return nullptr; }
 
 }  // namespace ashlar

@@ -107,6 +107,11 @@ class Engine {
   // called from any thread. kInvalidArgument: the block has already been freed. If the device
   // fails, the block stays pending, and a later allocation retries the free.
   virtual Status free(Block* block, StackId stack = {}) = 0;
+  // Like free, but returns kInvalidArgument if the block belongs to another engine. Needed where
+  // users pass blocks.
+  virtual Status free_if_owned(Block* block, StackId stack) = 0;
+  // Returns whether the block came from this engine.
+  virtual bool owns(const Block* block) const = 0;
   // Like free, but returns no error, for use in destructors. The next allocate or trim reports the
   // error.
   virtual void free_quietly(Block* block, StackId stack = {}) = 0;
@@ -149,7 +154,8 @@ class Engine {
   // `pause` waits for the work that uses the pools' blocks, or for the whole device if a stream of
   // that work has been destroyed. `resume` waits until saved contents are copied back, and trims if
   // memory runs out. Both are idempotent. If the device fails while memory is released or restored,
-  // the pools count as paused, saved contents are kept, and either function may be called again.
+  // the pools whose memory is incomplete count as paused, saved contents are kept, and either
+  // function may be called again. A pool of which `pause` could not release anything is not paused.
   // kInvalidArgument: no pool has the tag, a block is pinned, a stream is capturing, or the caller
   // is a remap observer. kUnsupported: the engine cannot pause pools, or a pool with the tag has
   // plain segments or an uncached block.
@@ -173,6 +179,9 @@ class Engine {
   // needs its memory at every launch, so a free must not return it to the device.
   virtual void set_caching(bool caching) = 0;
   virtual bool is_caching() const = 0;
+  // Takes allocations of the stream off the fast path until the engine's next allocation on it, so
+  // that the caller can check a stream that it has destroyed. May be called for any stream.
+  virtual void leave_fast_path(StreamId stream);
   // Sets the stream's class, which determines how much address space the stream's expandable
   // segments reserve (expandable_segments_reserve_by_class). The paged engine only stores the name.
   // An empty name clears the class.
@@ -235,8 +244,8 @@ class Engine {
   virtual void add_oom_observer(std::function<void(const OomNotice&)> observer) = 0;
   virtual void add_rejection_observer(std::function<void(const OomNotice&)> observer) = 0;
   // Adds a callback that returns whether it freed memory. The engine calls the callback after a
-  // cache miss or, if allocations pass through to a source, when the source has no memory left. If
-  // the callback freed memory, the engine tries again.
+  // cache miss or, for allocations that bypass the cache, when the device or the source has no
+  // memory left. If the callback freed memory, the engine tries again.
   virtual void add_free_memory_callback(std::function<bool()> callback) = 0;
   // Adds an observer. Before returning, reports to it all ranges that are already mapped.
   // kUnsupported: the engine does not report mappings.

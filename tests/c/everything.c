@@ -97,6 +97,11 @@ static void test_struct_sizes(ashlar_device* device, ashlar_allocator* allocator
   options.later = 0;
   ASHLAR_EXPECT_OK(ashlar_pool_create(allocator, &options.known, &pool));
   ASHLAR_EXPECT_OK(ashlar_pool_release(allocator, pool));
+  pool.user = 0;
+  options.known.reserved = 1;
+  ASHLAR_EXPECT(ashlar_pool_create(allocator, &options.known, &pool) == ASHLAR_INVALID_ARGUMENT);
+  ASHLAR_EXPECT(strstr(ashlar_last_message(), "reserved is 1") != NULL);
+  ASHLAR_EXPECT(pool.user == 0);
 }
 
 static void test_streams_and_work(ashlar_device* device, ashlar_allocator* allocator) {
@@ -135,6 +140,56 @@ static void test_streams_and_work(ashlar_device* device, ashlar_allocator* alloc
   ASHLAR_EXPECT_OK(ashlar_stream_destroy(device, first));
   ASHLAR_EXPECT_OK(ashlar_stream_destroy(device, second));
   ASHLAR_EXPECT(ashlar_stream_destroy(device, second) == ASHLAR_INVALID_ARGUMENT);
+}
+
+// Also if the stream's memory is cached and was last allocated on the fast path.
+static void test_destroyed_streams(ashlar_device* device) {
+  const char* const engines[] = {"engine:paged", "engine:classic", "engine:async"};
+  for (size_t i = 0; i < sizeof engines / sizeof engines[0]; ++i) {
+    ashlar_allocator* allocator = NULL;
+    ASHLAR_EXPECT_OK(ashlar_allocator_create(device, engines[i], &allocator));
+    ashlar_stream stream = NULL;
+    ASHLAR_EXPECT_OK(ashlar_stream_create(device, 0, &stream));
+    void* memory = NULL;
+    ashlar_block* block = NULL;
+    for (int round = 0; round < 200; ++round) {
+      ASHLAR_EXPECT_OK(ashlar_allocate(allocator, 1000, stream, &memory));
+      ASHLAR_EXPECT_OK(ashlar_free(allocator, memory));
+    }
+    ASHLAR_EXPECT_OK(ashlar_stream_destroy(device, stream));
+    ASHLAR_EXPECT(ashlar_allocate(allocator, 1000, stream, &memory) == ASHLAR_INVALID_ARGUMENT);
+    ASHLAR_EXPECT(strstr(ashlar_last_message(), "stream") != NULL);
+    ASHLAR_EXPECT(ashlar_allocate_block(allocator, 9, stream, &block) == ASHLAR_INVALID_ARGUMENT);
+    ASHLAR_EXPECT_OK(ashlar_allocate(allocator, 1000, NULL, &memory));
+    ashlar_allocator_destroy(allocator);
+  }
+}
+
+// Blocks passed to an allocator that does not own them, for each pair of engines.
+static void test_foreign_blocks(ashlar_device* device) {
+  const char* const engines[] = {"engine:paged", "engine:paged", "engine:classic",
+                                 "engine:classic"};
+  enum { kCount = sizeof engines / sizeof engines[0] };
+  ashlar_allocator* allocators[kCount] = {NULL};
+  ashlar_block* blocks[kCount] = {NULL};
+  for (size_t i = 0; i < kCount; ++i) {
+    ASHLAR_EXPECT_OK(ashlar_allocator_create(device, engines[i], &allocators[i]));
+    ASHLAR_EXPECT_OK(ashlar_allocate_block(allocators[i], 1000, NULL, &blocks[i]));
+  }
+  for (size_t i = 0; i < kCount; ++i) {
+    for (size_t j = 0; j < kCount; ++j) {
+      if (i == j) continue;
+      ASHLAR_EXPECT(ashlar_free_block(allocators[i], blocks[j]) == ASHLAR_INVALID_ARGUMENT);
+      ASHLAR_EXPECT(strstr(ashlar_last_message(), "belongs to another allocator") != NULL);
+      ASHLAR_EXPECT(ashlar_record_block_stream(allocators[i], blocks[j], NULL) ==
+                    ASHLAR_INVALID_ARGUMENT);
+    }
+  }
+  for (size_t i = 0; i < kCount; ++i) {
+    ASHLAR_EXPECT_OK(ashlar_record_block_stream(allocators[i], blocks[i], NULL));
+    ASHLAR_EXPECT_OK(ashlar_free_block(allocators[i], blocks[i]));
+    ashlar_allocator_destroy(allocators[i]);
+  }
 }
 
 static void test_memory(ashlar_device* device, ashlar_allocator* allocator) {
@@ -429,6 +484,8 @@ int main(int argument_count, char** arguments) {
   if (failure_count > 0) return 1;
   test_struct_sizes(device, allocator);
   test_streams_and_work(device, allocator);
+  test_destroyed_streams(device);
+  test_foreign_blocks(device);
   test_memory(device, allocator);
   test_options(device, allocator);
   test_pools(device, allocator);

@@ -218,6 +218,7 @@ ASHLAR_C_API ashlar_status ashlar_base_allocation(ashlar_allocator* allocator, v
 ASHLAR_C_API ashlar_status ashlar_allocate_block(ashlar_allocator* allocator, size_t bytes,
                                                  ashlar_stream stream,
                                                  ashlar_block** block) ASHLAR_C_NOEXCEPT;
+// ASHLAR_INVALID_ARGUMENT if the block belongs to another allocator.
 ASHLAR_C_API ashlar_status ashlar_free_block(ashlar_allocator* allocator,
                                              ashlar_block* block) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_record_block_stream(ashlar_allocator* allocator,

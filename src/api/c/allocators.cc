@@ -6,6 +6,7 @@
 #include "api/c/handles.h"
 #include "api/unwrap.h"
 #include "ashlar/version.h"
+#include "base/text.h"
 #include "config/allocator_options.h"
 #include "engine/plugin/plugin_source.h"
 
@@ -142,6 +143,10 @@ ashlar_status ashlar_pool_create(ashlar_allocator* allocator, const ashlar_pool_
   return with_allocator(allocator, [&](Allocator& target) {
     require(pool, "pool");
     const ashlar_pool_options given = read_struct(options);
+    if (given.reserved != 0) {
+      unwrap(Status::invalid_argument(
+          text("ashlar_pool_options.reserved is ", given.reserved, " (expected 0)")));
+    }
     PoolOptions wanted;
     if (given.source != nullptr) wanted.source = given.source->source;
     wanted.use_on_oom = given.use_on_oom != 0;

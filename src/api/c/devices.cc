@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The C API for devices, streams, events and copies.
+#include "api/allocator_registry.h"
 #include "api/c/handles.h"
 #include "api/process_devices.h"
 #include "api/unwrap.h"
@@ -17,6 +18,17 @@ ashlar_status with_device(ashlar_device* device, const Function& function) noexc
     require(device, "device");
     unwrap(function(device_of(device)));
   });
+}
+
+// Makes allocations on a destroyed stream fail, also if its memory is cached.
+void leave_fast_paths(const DeviceStream& destroyed) {
+  DeviceAllocatorRegistry& registry = DeviceAllocatorRegistry::instance();
+  for (const uint64_t number : registry.numbers()) {
+    registry.visit(number, [&](Allocator& allocator) {
+      if (&allocator.device() != destroyed.device) return;
+      AllocatorAccess::impl(allocator).engine->leave_fast_path(destroyed.stream);
+    });
+  }
 }
 
 }  // namespace
@@ -89,8 +101,11 @@ ashlar_status ashlar_stream_create(ashlar_device* device, int32_t priority,
 }
 
 ashlar_status ashlar_stream_destroy(ashlar_device* device, ashlar_stream stream) noexcept {
-  return with_device(device,
-                     [&](Device& target) { return target.destroy_stream(stream_id(stream)); });
+  return with_device(device, [&](Device& target) {
+    Status destroyed = target.destroy_stream(stream_id(stream));
+    if (destroyed.ok()) leave_fast_paths({&target, stream_id(stream)});
+    return destroyed;
+  });
 }
 
 ashlar_status ashlar_stream_synchronize(ashlar_device* device, ashlar_stream stream) noexcept {

@@ -13,11 +13,21 @@ namespace {
 constexpr const char* kNoAllocator = "allocator is null";
 constexpr const char* kNoBlock = "block is null, or was freed";
 
+// Returns kInvalidArgument if the device checks stream ids and has no such stream.
+Status check_stream(Engine& engine, StreamId stream) {
+  Device& device = engine.device();
+  if (stream == kDefaultStream || !device.properties().checks_stream_ids) return {};
+  const Status queried = device.capture_state(stream).status();
+  return queried.is(StatusKind::kInvalidArgument) ? queried : Status();
+}
+
 Result<Block*> allocate(Engine& engine, size_t bytes, StreamId stream, const void* caller) {
   Block* block = allocate_fast(engine, bytes, stream);
   if (block != nullptr) [[likely]]
     return block;
-  return engine.allocate({bytes, stream, capture_allocation_stack(engine, caller)});
+  const StackId stack = capture_allocation_stack(engine, caller);
+  if (Status checked = check_stream(engine, stream); !checked.ok()) return checked;
+  return engine.allocate({bytes, stream, stack});
 }
 
 // Returns false for the handle of a freed block, unless the block was allocated again.
@@ -86,8 +96,8 @@ ashlar_status ashlar_free_block(ashlar_allocator* allocator, ashlar_block* block
   if (!is_live(block)) return fail_invalid_argument(kNoBlock);
   Engine& engine = allocator->engine;
   try {
-    return code_of(
-        engine.free(block_of(block), capture_free_stack(engine, __builtin_return_address(0))));
+    return code_of(engine.free_if_owned(block_of(block),
+                                        capture_free_stack(engine, __builtin_return_address(0))));
   } catch (...) {
     return fail_with_current_exception();
   }
@@ -99,6 +109,7 @@ ashlar_status ashlar_record_block_stream(ashlar_allocator* allocator, ashlar_blo
   if (!is_live(block)) return fail_invalid_argument(kNoBlock);
   try {
     Engine& engine = usable(allocator->engine);
+    if (!engine.owns(block_of(block))) return fail(foreign_block_error(*block_of(block)));
     return code_of(engine.record_stream(block_of(block), {&engine.device(), stream_id(stream)}));
   } catch (...) {
     return fail_with_current_exception();

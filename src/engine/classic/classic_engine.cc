@@ -116,15 +116,16 @@ Result<ClassicBlock*> ClassicEngine::allocate_uncached(AllocParams& params) {
   }
   params.segment_bytes = params.block_bytes;
   Result<ClassicBlock*> grown = grow(params);
-  if (is_pass_through && !grown.ok() && grown.status().is_out_of_memory()) {
-    if (run_free_memory_callbacks()) grown = grow(params);
+  const auto is_oom = [&] { return !grown.ok() && grown.status().is_out_of_memory(); };
+  const bool may_retry = is_pass_through || !params.rejected;
+  if (is_oom() && may_retry && run_free_memory_callbacks()) grown = grow(params);
+  if (is_oom() && is_pass_through) {
     AllocParams rounded = params;
     rounded.block_bytes = sizes_.block_bytes(params.request.bytes);
-    ClassicBlock* borrowed = grown.ok() ? nullptr : borrow_from_overflow_pools(rounded);
+    ClassicBlock* borrowed = borrow_from_overflow_pools(rounded);
     if (borrowed != nullptr) return heap_.allocate(borrowed, rounded);
   }
-  const bool is_full = !grown.ok() && grown.status().is_out_of_memory() && !params.rejected;
-  if (is_full) grown = release_all_and_retry(params);
+  if (is_oom() && !params.rejected) grown = release_all_and_retry(params);
   if (!grown.ok()) {
     const Status& why = grown.status();
     return why.is_out_of_memory() ? report_oom(params, why) : why;
@@ -200,6 +201,20 @@ bool ClassicEngine::run_free_memory_callbacks() {
 Status ClassicEngine::free(Block* block, StackId stack) {
   OperationLock lock(*this, stack);
   return free_locked(as_classic(block));
+}
+
+Status ClassicEngine::free_if_owned(Block* block, StackId stack) {
+  OperationLock lock(*this, stack);
+  return owns_locked(*block) ? free_locked(as_classic(block)) : foreign_block_error(*block);
+}
+
+bool ClassicEngine::owns(const Block* block) const {
+  MutexLock lock(mutex_);
+  return owns_locked(*block);
+}
+
+bool ClassicEngine::owns_locked(const Block& block) const {
+  return block.type == BlockType::kClassic && pools_.contains(*as_classic(&block)->pool);
 }
 
 void ClassicEngine::free_quietly(Block* block, StackId stack) {

@@ -43,6 +43,8 @@ class ClassicEngine : public Engine {
   Device& device() const override { return device_; }
   Result<Block*> allocate(const AllocationRequest& request) override;
   Status free(Block* block, StackId stack = {}) override;
+  Status free_if_owned(Block* block, StackId stack) override;
+  bool owns(const Block* block) const override;
   void free_quietly(Block* block, StackId stack = {}) override;
   Status record_stream(Block* block, const DeviceStream& use) override;
   void pin(Block* block) override;
@@ -122,6 +124,7 @@ class ClassicEngine : public Engine {
 
   // Freeing.
   Status free_locked(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
+  bool owns_locked(const Block& block) const ASHLAR_REQUIRES(mutex_);
   // Frees a block that is not pinned, or makes its free pending.
   Status free_unpinned(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
   void complete_free(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);

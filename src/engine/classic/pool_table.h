@@ -58,6 +58,11 @@ class PoolTable {
   FreePool& large() { return large_; }
   FreePool& pool_for(size_t block_bytes, StreamId stream);
   PrivatePool* find(PoolId pool) const;  // null if there is none
+  // Returns whether the pool, which exists, is part of this table.
+  bool contains(const FreePool& pool) const {
+    const PrivatePool* owner = pool.owner();
+    return owner == nullptr ? &pool == &small_ || &pool == &large_ : find(owner->id) == owner;
+  }
 
   // The next seven functions work like those of Routes.
   Status create(PoolId pool, PoolOptions options);

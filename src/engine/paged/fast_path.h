@@ -35,6 +35,10 @@ class ArenaCache {
   void insert(Arena& arena) {
     entries_[index_of(arena.stream)].store(&arena, std::memory_order_release);
   }
+  // Also removes another stream that shares the entry.
+  void remove(StreamId stream) {
+    entries_[index_of(stream)].store(nullptr, std::memory_order_release);
+  }
 
  private:
   // 64 entries: twice the number of streams that PyTorch creates per priority (kStreamsPerPool ==

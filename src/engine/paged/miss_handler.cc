@@ -67,6 +67,10 @@ Result<Block*> MissHandler::find_or_grow(SlowRequest& request) {
 // Allocates a segment that contains only this block and is released when the block is freed.
 Result<Block*> MissHandler::allocate_uncached(SlowRequest& request) {
   Result<Block*> grown = grow_plain(request, request.bytes);
+  if (is_oom(grown) && !request.is_rejected && call_free_memory_callbacks()) {
+    if (request.pool->is_paused) return pool_paused_error(*request.pool);
+    grown = grow_plain(request, request.bytes);
+  }
   if (is_oom(grown) && !request.is_rejected) {
     if (Status trimmed = deps_.trimmer.trim({}); !trimmed.ok()) return trimmed;
     deps_.peaks.count_retry();

@@ -137,6 +137,17 @@ Status PagedEngine::free(Block* freed, StackId stack) {
   return free_to_arena(block, stack);
 }
 
+bool PagedEngine::owns(const Block* block) const {
+  return block->type == BlockType::kPaged &&
+         static_cast<const PagedBlock*>(block)->arena->belongs_to(addresses_);
+}
+
+Status PagedEngine::free_if_owned(Block* block, StackId stack) {
+  if (!owns(block)) [[unlikely]]
+    return foreign_block_error(*block);
+  return free(block, stack);
+}
+
 void PagedEngine::free_quietly(Block* freed, StackId stack) {
   auto* block = static_cast<PagedBlock*>(freed);
   if (!FastPath::free(block, stack, tracer_, history_)) [[unlikely]]

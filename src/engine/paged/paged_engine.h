@@ -53,6 +53,8 @@ class PagedEngine final : public Engine {
   Result<Block*> allocate(const AllocationRequest& request) override;
   Block* allocate_fast(size_t bytes, StreamId stream) noexcept override;
   Status free(Block* block, StackId stack = {}) override;
+  Status free_if_owned(Block* block, StackId stack) override;
+  bool owns(const Block* block) const override;
   void free_quietly(Block* block, StackId stack = {}) override;
   Status record_stream(Block* block, const DeviceStream& use) override;
   void pin(Block* block) override;
@@ -68,6 +70,7 @@ class PagedEngine final : public Engine {
   double memory_fraction() const override;
   void set_caching(bool caching) override;
   bool is_caching() const override;
+  void leave_fast_path(StreamId stream) override { fast_path_.arenas().remove(stream); }
   void set_stream_class(StreamId stream, std::string name) override;
   std::string stream_class(StreamId stream) const override;
   void set_default_class_fraction(const std::string& name, double capacity_fraction) override;

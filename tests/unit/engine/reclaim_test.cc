@@ -95,6 +95,24 @@ TEST_F(ReclaimTest, RunsCallbacksBeforeDeviceCall) {
   EXPECT_EQ(calls(DeviceCall::kAllocate), 1U);
 }
 
+TEST_F(ReclaimTest, UncachedRequestRunsCallbacksBeforeOom) {
+  start(compatible(), 256 * kMiB);
+  engine_->set_caching(false);
+  Block* kept = allocate(200 * kMiB);
+  int call_count = 0;
+  engine_->add_free_memory_callback([&] {
+    ++call_count;
+    if (kept == nullptr) return false;
+    must(engine_->free(std::exchange(kept, nullptr)));
+    return true;
+  });
+  free(allocate(100 * kMiB));
+  EXPECT_EQ(call_count, 1);
+  EXPECT_EQ(stats().alloc_retries, 0);
+  EXPECT_TRUE(allocation_error(300 * kMiB).is_out_of_memory());
+  EXPECT_EQ(call_count, 2);
+}
+
 TEST_F(ReclaimTest, UselessCallbackCausesNoSearch) {
   start();
   Block* freed_by_callback = allocate(20 * kMiB);

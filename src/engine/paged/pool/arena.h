@@ -55,6 +55,9 @@ class Arena {
     sub_arenas[1].is_small = true;
   }
 
+  // Returns whether this is an arena of the engine with this block table.
+  bool belongs_to(const BlockTable& addresses) const { return &addresses == &addresses_; }
+
   SubArena& sub_arena(bool is_small) { return sub_arenas[is_small ? 1 : 0]; }
   const SubArena& sub_arena(bool is_small) const { return sub_arenas[is_small ? 1 : 0]; }
 

@@ -73,6 +73,8 @@ struct Extent {
 // Fills two cache lines. With thousands of blocks, the number of cache lines touched determines the
 // cost of a request.
 struct alignas(64) PagedBlock : Block {
+  PagedBlock() { type = BlockType::kPaged; }
+
   Arena* arena = nullptr;
   View* view = nullptr;
   PagedBlock* previous = nullptr;  // neighbours in the view, in address order

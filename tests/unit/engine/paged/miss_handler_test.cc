@@ -74,5 +74,23 @@ TEST_F(MissHandlerTest, UncachedBlockIsReleasedWhenFreed) {
   EXPECT_EQ(used_bytes(), 0U);
 }
 
+TEST_F(MissHandlerTest, UncachedRequestRunsCallbacksBeforeOom) {
+  start({}, 256 * kMiB);
+  engine_->set_caching(false);
+  Block* kept = allocate(200 * kMiB);
+  int call_count = 0;
+  engine_->add_free_memory_callback([&] {
+    ++call_count;
+    if (kept == nullptr) return false;
+    must(engine_->free(std::exchange(kept, nullptr)));
+    return true;
+  });
+  free(allocate(100 * kMiB));
+  EXPECT_EQ(call_count, 1);
+  EXPECT_EQ(stats().alloc_retries, 0);
+  EXPECT_TRUE(allocation_error(300 * kMiB).is_out_of_memory());
+  EXPECT_EQ(call_count, 2);
+}
+
 }  // namespace
 }  // namespace ashlar::paged
