@@ -54,6 +54,15 @@ Status check_none_pending(const PagedPool& pool) {
   return {};
 }
 
+bool is_fully_mapped(const PagedPool& pool) {
+  return std::all_of(pool.extents.begin(), pool.extents.end(), [](const auto& extent) {
+    return !extent->is_dropped &&
+           std::all_of(extent->mappings.begin(), extent->mappings.end(), [](const auto& mapping) {
+             return mapping.view->slots[mapping.slot].is_mapped;
+           });
+  });
+}
+
 }  // namespace
 
 Status PoolPauser::change(std::string_view tag, PoolTransition transition, EngineLock& lock) {
@@ -81,7 +90,7 @@ Status PoolPauser::change(std::string_view tag, PoolTransition transition, Engin
   return changed;
 }
 
-// A failure before the first extent is unmapped leaves the pools unchanged.
+// A failure before the first extent of a pool is unmapped leaves the pool unchanged.
 Status PoolPauser::pause(const Pools& pools, bool keeps_contents) {
   Pools running;
   for (PagedPool* pool : pools) {
@@ -90,16 +99,16 @@ Status PoolPauser::pause(const Pools& pools, bool keeps_contents) {
     running.push_back(pool);
   }
   for (PagedPool* pool : running) pool->is_paused = true;
-  Status ready = wait_for_users(running);
-  if (ready.ok() && keeps_contents) ready = back_up(running);
-  if (!ready.ok()) {
-    for (PagedPool* pool : running) {
-      discard_backups(*pool);
-      pool->is_paused = false;
-    }
-    return ready;
+  Status paused = wait_for_users(running);
+  if (paused.ok() && keeps_contents) paused = back_up(running);
+  if (paused.ok()) paused = drop_extents(pools);
+  if (paused.ok()) return paused;
+  for (PagedPool* pool : running) {
+    if (!is_fully_mapped(*pool)) continue;  // resume maps it again, or another pause continues
+    discard_backups(*pool);
+    pool->is_paused = false;
   }
-  return drop_extents(pools);
+  return paused;
 }
 
 Status PoolPauser::check_pausable(const PagedPool& pool) {

@@ -365,6 +365,22 @@ TEST_F(PoolPauserTest, KeepsHostMemoryWhileCopiesRun) {
   EXPECT_EQ(calls(DeviceCall::kFreeHost), 1U);
 }
 
+TEST_F(PoolPauserTest, StaysUsableIfTheFirstUnmapFails) {
+  const std::vector<Block*> live = few_live_blocks();
+  must(device().synchronize_device());
+  machine_->inject({.call = DeviceCall::kUnmap});
+  expect_kind(pause_and_keep(), StatusKind::kDeviceFault);
+  expect_valid();
+  expect_contents(live);
+  free(allocate(20 * kMiB));
+  must(engine_->trim());
+  EXPECT_EQ(calls(DeviceCall::kAllocateHost), calls(DeviceCall::kFreeHost));
+  must(pause_and_keep());
+  EXPECT_EQ(used_bytes(), 0U);
+  must(resume());
+  expect_contents(live);
+}
+
 // Each call of each kind fails once. Afterwards the transition can be completed or reverted.
 TEST_F(PoolPauserTest, RecoversFromEveryDeviceFailure) {
   for (const DeviceCall call :
