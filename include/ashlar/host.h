@@ -33,6 +33,7 @@ namespace ashlar {
 
 struct PinnedBlock;
 class PinnedAllocator;
+class PinnedResource;
 
 // Owns pinned memory and frees it on destruction, without a lookup. Not thread safe. The allocator
 // must outlive the buffer.
@@ -142,7 +143,10 @@ class ASHLAR_EXPORT HostAllocator {
   void reset_total_stats();
 
  private:
+  friend class PinnedResource;
   struct Impl;
+  bool is_inherited() const;  // in a forked child of the process that created the allocator
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -57,10 +57,11 @@ class ASHLAR_EXPORT StreamOrderedMemory {
   void* allocate_sync(size_t bytes, size_t alignment) const;
   // Frees memory that work queued in the stream so far may still use. If the stream's use cannot be
   // recorded, the memory is leaked and no error is reported. After any other device error, the
-  // memory stays pending, and a later allocation retries the free. Terminates the process if the
-  // memory does not belong to the allocator.
+  // memory stays pending, and the allocator's next allocation or trim reports the error. Terminates
+  // the process if the memory does not belong to the allocator. Does nothing in a forked child of
+  // the process that created the allocator.
   void deallocate(void* memory, StreamId stream) const noexcept;
-  // Frees memory that no work uses any more.
+  // Like deallocate, but for memory that no work uses any more.
   void deallocate_sync(void* memory) const noexcept;
 
   // Converts a driver's handle like to_stream_id, but throws InvalidArgument for the per-thread
@@ -69,6 +70,8 @@ class ASHLAR_EXPORT StreamOrderedMemory {
   StreamId stream_of(uint64_t handle) const;
 
  private:
+  bool is_inherited() const;
+
   Allocator* allocator_;
 };
 

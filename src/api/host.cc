@@ -145,6 +145,8 @@ HostStats HostAllocator::stats() const { return impl_->usable().stats(); }
 void HostAllocator::reset_peak_stats() { impl_->usable().reset_peak_stats(); }
 void HostAllocator::reset_total_stats() { impl_->usable().reset_total_stats(); }
 
+bool HostAllocator::is_inherited() const { return !impl_->pinned->in_creating_process(); }
+
 HostBuffer::HostBuffer(PinnedAllocator& allocator, PinnedBlock* block, size_t bytes)
     : allocator_(&allocator), block_(block), data_(block->memory.begin), bytes_(bytes) {}
 

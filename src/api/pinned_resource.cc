@@ -48,7 +48,9 @@ void* PinnedResource::do_allocate(size_t bytes, size_t alignment) {
   return align_after(host_->allocate_raw(wanted + alignment), alignment);
 }
 
+// Does nothing in a forked child, because containers deallocate in their destructors.
 void PinnedResource::do_deallocate(void* memory, size_t, size_t alignment) {
+  if (host_->is_inherited()) return;
   host_->free_raw(alignment <= kPageBytes ? memory : unaligned_base(memory));
 }
 

@@ -6,6 +6,8 @@
 #include <bit>
 #include <utility>
 
+#include "api/allocator_impl.h"
+#include "api/block_allocation.h"
 #include "api/unwrap.h"
 #include "ashlar/allocator.h"
 #include "base/text.h"
@@ -43,7 +45,7 @@ void* StreamOrderedMemory::allocate_sync(size_t bytes, size_t alignment) const {
 }
 
 void StreamOrderedMemory::deallocate(void* memory, StreamId stream) const noexcept {
-  if (memory == nullptr) return;
+  if (memory == nullptr || is_inherited()) return;
   try {
     allocator_->record_stream(DeviceAddress::of(memory), stream);
   } catch (const DeviceError&) {
@@ -54,13 +56,16 @@ void StreamOrderedMemory::deallocate(void* memory, StreamId stream) const noexce
   deallocate_sync(memory);
 }
 
-// If the device fails, the block stays pending, and the allocator's next allocation retries the
-// free.
+// If the device fails, the block stays pending; the allocator's next allocation reports the error
+// and retries the free.
 void StreamOrderedMemory::deallocate_sync(void* memory) const noexcept {
-  try {
-    allocator_->free_raw(DeviceAddress::of(memory));
-  } catch (const DeviceError&) {  // NOLINT(bugprone-empty-catch): see above
-  }
+  if (memory == nullptr || is_inherited()) return;
+  Engine& engine = *AllocatorAccess::impl(*allocator_).engine;
+  free_block(engine, block_at(engine, DeviceAddress::of(memory)), __builtin_return_address(0));
+}
+
+bool StreamOrderedMemory::is_inherited() const {
+  return !AllocatorAccess::impl(*allocator_).engine->in_creating_process();
 }
 
 StreamId StreamOrderedMemory::stream_of(uint64_t handle) const {

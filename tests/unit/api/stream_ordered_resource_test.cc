@@ -171,6 +171,21 @@ TEST_F(StreamOrderedResourceTest, ReportsDeallocationErrorInNextCall) {
   EXPECT_EQ(active_count(), 0);
 }
 
+TEST_F(StreamOrderedResourceTest, ReportsFailedFreeOnce) {
+  void* memory = resource().allocate(kDefaultStream, kMiB);
+  const StreamId busy = busy_stream();
+  machine_->inject({.call = DeviceCall::kRecordEvent});
+  resource().deallocate(ref(busy), memory, kMiB);
+  EXPECT_EQ(live_count(), 0);
+  EXPECT_THROW(resource().allocate(kDefaultStream, kMiB), DeviceError);
+  void* next = resource().allocate(kDefaultStream, kMiB);
+  EXPECT_NE(next, memory) << "the other stream may still use it";
+  resource().deallocate(kDefaultStream, next, kMiB);
+  finish(busy);
+  allocator_->trim();
+  EXPECT_EQ(active_count(), 0);
+}
+
 TEST_F(StreamOrderedResourceTest, ResourcesOfSameAllocatorCompareEqual) {
   Allocator other(device(), AllocatorOptions{});
   EXPECT_EQ(resource(), Resource(*allocator_));
