@@ -233,6 +233,22 @@ def in_capture(name, action, mode=GLOBAL, other_thread=False, thread_mode=None):
     cu.cuStreamDestroy_v2(s)
 
 
+def destroy_capturing_stream():
+    """Destroys a stream during its capture, which in_capture would use again afterwards.
+
+    A call that captures forbid shows whether the capture is still active.
+    """
+    s = stream()
+    must(cu.cuStreamBeginCapture_v2(s, c_int(GLOBAL)))
+    destroyed = cu.cuStreamDestroy_v2(s)
+    allocated = allocate(MIB)[0]
+    fact("capture: destroy_stream of the capturing stream",
+         f"{error_name(destroyed)}; allocate afterwards {error_name(allocated)}")
+    if destroyed != 0:
+        cu.cuStreamEndCapture(s, byref(c_void_p()))
+        must(cu.cuStreamDestroy_v2(s))
+
+
 def pool_operations(stream):
     """Returns operations on a stream-ordered pool: statistics, and memory for another stream."""
     of_device = PoolProps(alloc_type=1, location=Location(type=1))
@@ -303,11 +319,11 @@ def captures():
     in_capture("set_access", lambda s: allow(at, 2 * MIB))
     in_capture("unmap", lambda s: unmap(at, 2 * MIB))
     in_capture("release", lambda s: cu.cuMemRelease(handle))
-    in_capture("destroy_stream of the capturing stream", lambda s: 0)
     in_capture("end_capture on a stream not capturing",
                lambda s: cu.cuStreamEndCapture(other, byref(c_void_p())))
     in_capture("begin_capture twice", lambda s: cu.cuStreamBeginCapture_v2(s, c_int(GLOBAL)))
     in_capture("allocate_async", lambda s: cu.cuMemAllocAsync(byref(c_uint64()), c_size_t(MIB), s))
+    destroy_capturing_stream()
     for name, operation in pool_operations(other):
         in_capture(name, operation)
         in_capture(f"{name}, this thread relaxed", operation, thread_mode=RELAXED)

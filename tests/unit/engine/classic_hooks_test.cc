@@ -4,6 +4,8 @@
 // the engine.
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "classic_fixture.h"
 
 namespace ashlar::classic {
@@ -174,7 +176,7 @@ TEST_F(ClassicHooksTest, SourceMayCallTheEngineWhenDestroyed) {
 }
 
 // A source with memory for one segment. When it refuses a request for the second time, a callback
-// frees that segment, as another thread could.
+// frees that segment on another thread.
 class ConcurrentlyFreedSource final : public SegmentSource {
  public:
   explicit ConcurrentlyFreedSource(std::function<void()> on_second_call)
@@ -197,7 +199,7 @@ TEST_F(ClassicHooksTest, ConcurrentFreeServesRetriedRequest) {
     start();
     Block* others = nullptr;
     auto source = std::make_shared<ConcurrentlyFreedSource>(
-        [&] { must(engine_->free(std::exchange(others, nullptr))); });
+        [&] { std::thread([&] { must(engine_->free(std::exchange(others, nullptr))); }).join(); });
     const auto allocate_in = [&](PoolId pool) {
       must(engine_->create_pool(pool, {.source = source}));
       must(engine_->begin_routing(pool, [](StreamId) { return true; }));

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eight threads use one allocator and shared streams and free each other's blocks. Device work
-// writes to the blocks, so a block that is reused too early is a race for ThreadSanitizer. A block
-// that two threads have at the same time has a wrong byte.
+// Eight threads use one allocator and shared streams and free each other's blocks. Each thread
+// fills its blocks with its tag, and the thread that frees a block checks all bytes, so a block
+// that overlaps another has wrong bytes. Device work writes to the first byte, so a block that is
+// reused too early is a race for ThreadSanitizer.
+#include <cstring>
+#include <optional>
 #include <thread>
 
 #include "base/random.h"
@@ -39,7 +42,7 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
       PinnedBlock* block = *got;
       const auto tag = static_cast<std::byte>(seed);
       std::byte* memory = block->memory.begin;
-      memory[0] = memory[bytes - 1] = tag;
+      std::memset(memory, std::to_integer<int>(tag), bytes);
       for (uint64_t uses = random.below(3); uses > 0; --uses) {
         // Each block has one stream, because two streams writing one block would race.
         const StreamId stream = streams_[seed % streams_.size()];
@@ -50,9 +53,8 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
           ASSERT_TRUE(*pinned().record_stream(memory + bytes - 1, {&device(), stream}));
         }
       }
-      ASSERT_EQ(memory[bytes - 1], tag) << "another thread has this block";
-      PinnedBlock* other = exchange(block, random);
-      if (other != nullptr) free(other);
+      const std::optional<FilledBlock> other = exchange({block, bytes, tag}, random);
+      if (other) check_and_free(*other);
       if (random.below(50) == 0) {
         ASSERT_TRUE(pinned().trim().ok());
       }
@@ -64,13 +66,29 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
     }
   }
 
+  // A block whose bytes are all equal to the tag.
+  struct FilledBlock {
+    PinnedBlock* block = nullptr;
+    size_t bytes = 0;  // at least 2
+    std::byte tag{};
+  };
+
+  // Does not read the first byte, which device work may be writing.
+  void check_and_free(const FilledBlock& filled) {
+    const std::byte* memory = filled.block->memory.begin;
+    EXPECT_EQ(memory[1], filled.tag) << "another thread has this block";
+    EXPECT_EQ(std::memcmp(memory + 1, memory + 2, filled.bytes - 2), 0)
+        << "another thread has part of this block";
+    free(filled.block);
+  }
+
   // Adds the block to a shared table. Once the table is full, removes and returns a random block.
-  PinnedBlock* exchange(PinnedBlock* block, Random& random) {
+  std::optional<FilledBlock> exchange(const FilledBlock& filled, Random& random) {
     MutexLock lock(mutex_);
-    table_.push_back(block);
-    if (table_.size() < 16) return nullptr;
+    table_.push_back(filled);
+    if (table_.size() < 16) return std::nullopt;
     std::swap(table_[random.below(table_.size())], table_.back());
-    PinnedBlock* taken = table_.back();
+    const FilledBlock taken = table_.back();
     table_.pop_back();
     return taken;
   }
@@ -78,14 +96,14 @@ class PinnedConcurrencyTest : public PinnedTest, public ::testing::WithParamInte
   SteadyClock steady_clock_;
   std::vector<StreamId> streams_;
   Mutex mutex_;
-  std::vector<PinnedBlock*> table_;
+  std::vector<FilledBlock> table_;
 };
 
 TEST_P(PinnedConcurrencyTest, ThreadsShareBlocksStreamsAndTheCache) {
   std::vector<std::thread> threads;
   for (size_t i = 0; i < kThreadCount; ++i) threads.emplace_back([this, i] { work(i + 1); });
   for (std::thread& thread : threads) thread.join();
-  for (PinnedBlock* block : table_) free(block);
+  for (const FilledBlock& filled : table_) check_and_free(filled);
   ASSERT_TRUE(device().synchronize_device().ok());
   ASSERT_TRUE(pinned().end_routing(kFirstPool).ok());
   ASSERT_TRUE(pinned().release_pool(kFirstPool).ok());
