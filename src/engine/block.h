@@ -23,7 +23,7 @@ enum class BlockState : uint8_t {
   kUnmapped,   // address space without memory
 };
 
-// The engine family that defines the type derived from Block.
+// Identifies the type that is derived from Block: ClassicBlock or PagedBlock.
 enum class BlockType : uint8_t { kClassic, kPaged };
 
 struct Block {

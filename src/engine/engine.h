@@ -105,7 +105,7 @@ class Engine {
   virtual Block* allocate_fast(size_t bytes, StreamId stream) noexcept;
   // REQUIRES: `block` came from allocate and was not handed out again after an earlier free. May be
   // called from any thread. kInvalidArgument: the block has already been freed. If the device
-  // fails, the block stays pending, and a later allocation retries the free.
+  // fails, the engine keeps the memory, and a later allocation or trim retries.
   virtual Status free(Block* block, StackId stack = {}) = 0;
   // Like free, but returns kInvalidArgument if the block belongs to another engine. Needed where
   // users pass blocks.
@@ -131,7 +131,8 @@ class Engine {
   // allocated in a pool that is not paused.
   virtual BlockMemory block_memory(const Block* block) const = 0;
   // Grants another device access to all present and future extents of the engine. Plain segments
-  // are accessible once the caller has enabled peer access.
+  // are accessible once the caller has enabled peer access. kUnsupported: other devices cannot
+  // access the engine's memory.
   virtual Status add_accessor(DeviceIndex accessor) = 0;
   // Whether `device` has access. Always true for the engine's own device.
   virtual bool is_accessor(DeviceIndex device) const = 0;
@@ -155,10 +156,10 @@ class Engine {
   // that work has been destroyed. `resume` waits until saved contents are copied back, and trims if
   // memory runs out. Both are idempotent. If the device fails while memory is released or restored,
   // the pools whose memory is incomplete count as paused, saved contents are kept, and either
-  // function may be called again. A pool of which `pause` could not release anything is not paused.
-  // kInvalidArgument: no pool has the tag, a block is pinned, a stream is capturing, or the caller
-  // is a remap observer. kUnsupported: the engine cannot pause pools, or a pool with the tag has
-  // plain segments or an uncached block.
+  // function may be called again. If `pause` fails before it releases any memory of a pool, that
+  // pool is not paused. kInvalidArgument: no pool has the tag, a block is pinned, a stream is
+  // capturing, or the caller is a remap observer. kUnsupported: the engine cannot pause pools, or a
+  // pool with the tag has plain segments or an uncached block.
 
   // Returns the memory of all pools with this tag to the device while their blocks keep their
   // addresses. With `keep_contents` the contents are saved in host memory; otherwise they are
@@ -179,8 +180,9 @@ class Engine {
   // needs its memory at every launch, so a free must not return it to the device.
   virtual void set_caching(bool caching) = 0;
   virtual bool is_caching() const = 0;
-  // Takes allocations of the stream off the fast path until the engine's next allocation on it, so
-  // that the caller can check a stream that it has destroyed. May be called for any stream.
+  // Takes allocations of the stream off the fast path until the engine's next allocation on the
+  // stream, so that the caller can check a stream that it has destroyed. May be called for any
+  // stream.
   virtual void leave_fast_path(StreamId stream);
   // Sets the stream's class, which determines how much address space the stream's expandable
   // segments reserve (expandable_segments_reserve_by_class). The paged engine only stores the name.

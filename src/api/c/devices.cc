@@ -20,7 +20,7 @@ ashlar_status with_device(ashlar_device* device, const Function& function) noexc
   });
 }
 
-// Makes allocations on a destroyed stream fail, also if its memory is cached.
+// Makes allocations on a destroyed stream fail, even if cached memory could serve them.
 void leave_fast_paths(const DeviceStream& destroyed) {
   DeviceAllocatorRegistry& registry = DeviceAllocatorRegistry::instance();
   for (const uint64_t number : registry.numbers()) {

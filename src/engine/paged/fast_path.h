@@ -35,7 +35,7 @@ class ArenaCache {
   void insert(Arena& arena) {
     entries_[index_of(arena.stream)].store(&arena, std::memory_order_release);
   }
-  // Also removes another stream that shares the entry.
+  // Clears the stream's entry, even if it holds another stream that shares the entry.
   void remove(StreamId stream) {
     entries_[index_of(stream)].store(nullptr, std::memory_order_release);
   }

@@ -23,7 +23,7 @@
 
 namespace ashlar::paged {
 
-// Host time per extent, in microseconds, of driver calls on an H200 (the figures of
+// Host time per extent, in microseconds, of driver calls on an H200 (rounded from
 // src/device/sim/cost_model.cc).
 inline constexpr double kMapUs = 34;  // map and set_access
 inline constexpr double kUnmapUs = 23;
