@@ -307,8 +307,8 @@ TEST(UcxProcesses, RejectAllCallsInForkedChild) {
         Transport& transport = *self.transport;
         const std::vector<Status> results = {
             transport.share(word).status(),
-            transport.connect(transport.address(), {0, "tested", self.failure}, call_deadline)
-                .status(),
+            transport.address().status(),
+            transport.connect("", {0, "tested", self.failure}, call_deadline).status(),
             transport.quiet(call_deadline),
             self.endpoint(1).open("").status(),
             self.endpoint(1).fence(call_deadline),

@@ -120,6 +120,8 @@ std::vector<std::string> environment_entries(const PeOptions& options,
     values["ASHLAR_SHMEM_MACHINE"] =
         text("machine", rank * options.machine_count / options.pe_count);
     values["ASHLAR_SHMEM_TRANSPORT"] = "ucx";
+    // All PEs are on this machine, so other machines need not reach them.
+    if (!values.contains("UCX_TLS")) values.try_emplace("UCX_NET_DEVICES", "lo");
   }
   std::vector<std::string> entries;
   for (const auto& [name, value] : values) entries.push_back(text(name, '=', value));

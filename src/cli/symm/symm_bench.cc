@@ -66,7 +66,10 @@ CommandFunction prepare_symm_bench(CLI::App& parser) {
 
 ExitCode run_symm_bench_command(const Session& session, const SymmBenchArguments& arguments) {
   SymmBenchOptions options = arguments.options;
-  if (const auto chosen = session.environment.value("UCX_TLS")) options.ucx_transports = *chosen;
+  const auto transports = session.environment.value("UCX_TLS");
+  if (transports) options.ucx_transports = *transports;
+  // The loopback device, the default, suits TCP only.
+  if (transports || session.environment.value("UCX_NET_DEVICES")) options.ucx_devices.clear();
   const Result<SymmBenchOutcome> outcome = run_symm_bench(options);
   if (!outcome.ok()) {
     session.console.print_message("symm-bench: " + outcome.status().message());

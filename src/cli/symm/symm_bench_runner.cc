@@ -49,7 +49,8 @@ Result<std::shared_ptr<symm::Transport>> open_transport(const SymmBenchOptions& 
   if (options.transport == SymmBenchTransport::kSharedMemory)
     return std::shared_ptr<symm::Transport>();
 #if ASHLAR_HAS_UCX
-  return symm::try_open_ucx_transport({.transports = options.ucx_transports, .devices = {}});
+  return symm::try_open_ucx_transport(
+      {.transports = options.ucx_transports, .devices = options.ucx_devices});
 #else
   return Status::unsupported("--transport ucx: built without UCX; install libucx-dev and rebuild");
 #endif

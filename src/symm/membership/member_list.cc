@@ -286,7 +286,8 @@ std::string to_bytes(const JoinRecord& record) {
       .append_number(uint16_t{record.measures_thresholds})
       .append_number(record.one_shot_bytes);
   writer.append_number(record.lease_ms);
-  return writer.append_text(record.transport).append_text(record.cores.bytes()).take();
+  writer.append_number(uint16_t{record.has_transport});
+  return writer.append_text(record.cores.bytes()).take();
 }
 
 Result<JoinRecord> parse_join_record(std::string_view bytes) {
@@ -312,7 +313,7 @@ Result<JoinRecord> parse_join_record(std::string_view bytes) {
   record.measures_thresholds = reader.number<uint16_t>() != 0;
   record.one_shot_bytes = reader.number<uint64_t>();
   record.lease_ms = reader.number<int64_t>();
-  record.transport = reader.text(Transport::kMaxAddressBytes);
+  record.has_transport = reader.number<uint16_t>() != 0;
   record.cores = CpuSet(reader.text(CpuSet::kMaxBytes));
   if (!has_magic || !is_known || !reader.is_done()) {
     return Status::format("malformed join record");

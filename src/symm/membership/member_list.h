@@ -43,7 +43,7 @@ struct JoinRecord {
   uint64_t one_shot_bytes = 0;  // CommunicatorOptions::one_shot_bytes
   int64_t lease_ms = 0;         // determines how long a failure record stays in the store
   uint64_t pad_bytes = 0;       // the size of the group's signal pad
-  std::string transport{};      // the address of the rank's transport; empty if it has none
+  bool has_transport = false;   // whether the rank can reach ranks on other machines
   CpuSet cores{};               // the cores that the rank may run on
 };
 

@@ -2,9 +2,11 @@
 //
 // `PeerTable`: how this rank accesses the memory of every rank. One table per (block, group),
 // created by a rendezvous and shared by the block and all handles. Immutable, so any thread may
-// read it. Keeps the memory mapped even if the rank that owns it frees it.
+// read it. The table keeps the block's memory of every rank mapped in this process, even after the
+// owning rank has freed it.
 //
-// `PeerHandle`: a table and the range of the buffers that a rendezvous was called for.
+// `PeerHandle`: a peer table, and the range of each rank's buffer to which the caller of the
+// rendezvous has access.
 #pragma once
 
 #include <cstddef>
@@ -106,10 +108,14 @@ class PeerTable {
 
 class PeerHandle {
  public:
-  // The range of each rank's buffer that the handle covers.
+  // The range of each rank's buffer that the handle covers. Offsets count from the beginning of the
+  // block's buffer (PeerTable::buffer).
   struct Range {
-    size_t offset = 0;  // where the pointer passed to the rendezvous is in the buffer
-    size_t end = 0;     // where the buffer, or the pool's buffer within it, ends
+    // The offset of the pointer that this rank passed to the rendezvous.
+    size_t offset = 0;
+    // The end of the block's buffer or, if a pool owns the block, of the pool's buffer that
+    // contains the pointer.
+    size_t end = 0;
     // A hash that identifies the memory: the same on all ranks, and different for different memory
     // with high probability.
     uint32_t memory_id = 0;
@@ -119,19 +125,18 @@ class PeerHandle {
       : peers_(std::move(peers)), range_(range) {}
 
   const PeerTable& peers() const { return *peers_; }
-  // The offset of the pointer passed to the rendezvous, relative to the buffer.
+  // Return the fields of Range.
   size_t offset() const { return range_.offset; }
-  // The offset at which the buffer, or the pool's buffer within it, ends.
   size_t end() const { return range_.end; }
   uint32_t memory_id() const { return range_.memory_id; }
 
-  // Converts an offset relative to the handle's pointer to an offset relative to the buffer.
-  // Returns kInvalidArgument if the rank does not exist or the range is not within the handle's
-  // range.
+  // Converts an offset relative to the pointer that was passed to the rendezvous to an offset
+  // relative to the block's buffer. Returns kInvalidArgument if the rank does not exist, or if the
+  // `bytes` bytes at `offset` are not within the handle's range.
   Result<size_t> offset_in_buffer(int rank, int64_t offset, size_t bytes) const;
-  // Returns a pointer to a range of a rank's memory, valid while the peer table exists. Returns
-  // kInvalidArgument for the same reasons as `offset_in_buffer`, and kUnsupported if the rank is
-  // remote.
+  // Returns the address of these bytes in the memory of `rank`, valid while the peer table exists.
+  // Returns kInvalidArgument for the same reasons as `offset_in_buffer`, and kUnsupported if the
+  // rank is remote.
   Result<std::byte*> at(int rank, int64_t offset, size_t bytes) const;
 
  private:

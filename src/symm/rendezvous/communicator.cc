@@ -117,7 +117,7 @@ Result<std::unique_ptr<Communicator>> Communicator::join(RankHeap& heap,
   own.one_shot_bytes = options.one_shot_bytes;
   own.lease_ms = process.options().lease.count();
   own.pad_bytes = options.pad_bytes;
-  if (options.transport != nullptr) own.transport = options.transport->address();
+  own.has_transport = options.transport != nullptr;
   own.cores = CpuSet::of_thread();
   const auto began = PhaseTimes::Clock::now();
   if (options.on_phase) options.on_phase(Phase::kJoining);
@@ -187,8 +187,8 @@ Status Communicator::connect_all(Deadline deadline) {
                     earlier(Deadline::after(kLeaveTimeout), allow_final_attempt(deadline)));
     begin_phase(Phase::kConnecting);
     // All ranks get the same result, so no agreement is needed.
-    const Status compatible = check_members();
-    status = compatible.ok() ? exchange_.agree(connect(deadline), deadline) : compatible;
+    status = check_members();
+    if (status.ok()) status = connect_members(deadline);
     // If the group itself has not failed, all ranks have the same error and can end it cleanly.
     if (!status.ok() && !failure_->has_happened()) {
       (void)announce_close(deadline).ok();  // `status` is the cause of any error
@@ -268,7 +268,7 @@ Status Communicator::check_transports() const {
   std::vector<int> without_transport;
   for (const JoinRecord& each : all) {
     if (each.host != all[0].host) remote.push_back(each.rank_info.rank);
-    if (each.transport.empty()) without_transport.push_back(each.rank_info.rank);
+    if (!each.has_transport) without_transport.push_back(each.rank_info.rank);
   }
   // Device memory is mapped by fabric handles, without a transport.
   if (remote.empty() || without_transport.empty() || all[0].device != DeviceUuid{}) return {};
@@ -292,20 +292,32 @@ PeerConnections::Options Communicator::connection_options() const {
   return options;
 }
 
-Status Communicator::connect(Deadline deadline) {
-  const Status connected = connections_->connect(deadline);
-  return connected.ok() ? connect_remotes(deadline) : connected;
+// Connects to all other ranks. Collective: all ranks return the same status.
+Status Communicator::connect_members(Deadline deadline) {
+  Status connected = connections_->connect(deadline);
+  const bool is_mapped = member_list_.records[rank_info_.rank].device != DeviceUuid{};
+  if (is_mapped || member_list_.is_single_machine()) return exchange_.agree(connected, deadline);
+  // The ranks exchange their addresses only now, because a transport that is asked for its address
+  // listens on the network, which ranks on one machine do not need.
+  Result<std::string> own = options_.transport->address();
+  if (connected.ok()) connected = own.status();
+  const Result<std::vector<std::string>> addresses =
+      exchange_.all_gather(own.ok() ? *own : std::string(), deadline);
+  if (!addresses.ok()) return addresses.status();
+  // A rank without an address reports the reason, so the other ranks need not fail to connect to
+  // it.
+  const bool have_all = std::ranges::none_of(*addresses, &std::string::empty);
+  if (connected.ok() && have_all) connected = connect_remotes(*addresses, deadline);
+  return exchange_.agree(connected, deadline);
 }
 
-Status Communicator::connect_remotes(Deadline deadline) {
+Status Communicator::connect_remotes(const std::vector<std::string>& addresses, Deadline deadline) {
   RemoteRanks::Options options;
   options.group = options_.name;
   options.failure = failure_;
   options.rank = rank_info_.rank;
   options.leaders = leaders_of(member_list_);
-  const bool is_mapped = member_list_.records[rank_info_.rank].device != DeviceUuid{};
-  if (is_mapped || member_list_.is_single_machine()) return {};
-  for (const JoinRecord& each : member_list_.records) options.addresses.push_back(each.transport);
+  options.addresses = addresses;
   Result<std::shared_ptr<RemoteRanks>> remotes =
       RemoteRanks::connect(options_.transport, options, deadline);
   if (!remotes.ok()) return remotes.status();

@@ -129,8 +129,9 @@ class Communicator {
   Status check_transports() const;
   Status check_devices() const;
   PeerConnections::Options connection_options() const;
-  Status connect(Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
-  Status connect_remotes(Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
+  Status connect_members(Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
+  Status connect_remotes(const std::vector<std::string>& addresses, Deadline deadline)
+      ASHLAR_REQUIRES(collective_mutex_);
   Status announce_close(Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);
   void disconnect(const Status& reason) ASHLAR_REQUIRES(collective_mutex_);
   void expire_keys(Deadline deadline) ASHLAR_REQUIRES(collective_mutex_);

@@ -100,8 +100,9 @@ class ASHLAR_EXPORT Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  // The address that peers pass to `connect`.
-  virtual const std::string& address() const = 0;
+  // Returns the address that peers pass to `connect`. Until this or `connect` is called for the
+  // first time, the transport opens no sockets: groups on one machine call neither.
+  virtual Result<std::string> address() = 0;
   // Connects eagerly, so that an unreachable rank is reported here: kPeerLost or kTimeout, or
   // kDeviceFault if no network path to the address exists. Returns kFormat if `address` is
   // malformed or belongs to another transport, and kInvalidArgument after `end`.

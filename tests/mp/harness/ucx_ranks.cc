@@ -21,8 +21,8 @@ UcxRank::UcxRank(RankContext& context, const std::string& transports, const std:
   transport = check_ok(try_open_ucx_transport(options));
   region_ = check_ok(transport->share(memory_));
   Store& store = *context.store;
-  check_ok(
-      store.set(text("address/", context.rank), transport->address(), kNoExpiry, long_deadline()));
+  check_ok(store.set(text("address/", context.rank), check_ok(transport->address()), kNoExpiry,
+                     long_deadline()));
   check_ok(store.set(text("key/", context.rank), region_->key(), kNoExpiry, long_deadline()));
   for (int rank = 0; rank < context.world_size; ++rank) {
     const std::string address = check_ok(store.get(text("address/", rank), long_deadline()));

@@ -110,21 +110,19 @@ void UcxWorker::send_completed_locked(ucp_ep_h reply_to, std::vector<uint64_t>& 
 }
 
 // If the endpoint belongs to a connection of this process, fails the connection, which reports the
-// reason to its group. Otherwise the peer created the endpoint: closes it. If UCX cannot close the
-// endpoint, calls from the peer stay ignored.
-void UcxWorker::disconnect_locked(ucp_ep_h endpoint)
+// reason to its group. Otherwise the peer created the endpoint, or the connection is closed: does
+// nothing. The endpoint then stays open (UcxConnection::close says why), and calls from the peer
+// are ignored until it has read its responses.
+void UcxWorker::fail_connection_locked(ucp_ep_h endpoint, const char* why)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-  if (const auto own = endpoints_.find(endpoint); own != endpoints_.end()) {
-    own->second->fail_locked("the peer does not read its responses");
-    return;
-  }
-  ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK;
-  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-  param.cb.send = [](void* request, ucs_status_t, void*) { ::ucp_request_free(request); };
-  const ucs_status_ptr_t closing = ::ucp_ep_close_nbx(endpoint, &param);
-  if (UCS_PTR_IS_ERR(closing)) return;
-  responses_.erase_unsent(endpoint);
+  const auto own = endpoints_.find(endpoint);
+  if (own != endpoints_.end()) own->second->fail_locked(why);
+}
+
+// The connection of the endpoint may have been destroyed, so the handler's argument is the worker.
+void UcxWorker::on_error(void* worker, ucp_ep_h endpoint, ucs_status_t status)
+    ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  static_cast<UcxWorker*>(worker)->fail_connection_locked(endpoint, ::ucs_status_string(status));
 }
 
 // The connection's functions require the mutex of the connection's worker. That worker is this one,

@@ -63,15 +63,21 @@ void PendingCalls::abandon(const UcxConnection& connection) {
 }
 
 bool ResponseQueue::accepts_call(ucp_ep_h reply_to) {
+  if (closing_.contains(reply_to)) return false;
   const auto found = unsent_.find(reply_to);
   if (found == unsent_.end()) return true;
   UnsentResponses& unsent = found->second;
   if (!unsent.is_rejected &&
       (unsent.count >= kMaxUnsentResponses || unsent.bytes >= kMaxUnsentBytes)) {
     unsent.is_rejected = true;
-    to_disconnect_.push_back(reply_to);
+    newly_rejected_.push_back(reply_to);
   }
   return !unsent.is_rejected;
+}
+
+void ResponseQueue::reject_calls(ucp_ep_h endpoint) {
+  closing_.insert(endpoint);
+  completed_calls_.erase(endpoint);
 }
 
 void ResponseQueue::add_unsent(ucp_ep_h reply_to, size_t bytes) {
@@ -86,17 +92,18 @@ void ResponseQueue::remove_unsent(ucp_ep_h reply_to, size_t bytes) {
   UnsentResponses& unsent = found->second;
   --unsent.count;
   unsent.bytes -= bytes;
-  if (unsent.count == 0 && !unsent.is_rejected) unsent_.erase(found);
+  if (unsent.count == 0) unsent_.erase(found);
 }
 
 void ResponseQueue::erase(ucp_ep_h endpoint) {
+  closing_.erase(endpoint);
   unsent_.erase(endpoint);
   completed_calls_.erase(endpoint);
 }
 
 void ResponseQueue::clear_queued() {
   completed_calls_.clear();
-  to_disconnect_.clear();
+  newly_rejected_.clear();
 }
 
 }  // namespace ashlar::symm

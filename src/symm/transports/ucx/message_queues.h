@@ -10,6 +10,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -85,10 +86,12 @@ class PendingCalls {
 // The responses that peers have not received yet, by the endpoint to the peer.
 class ResponseQueue {
  public:
-  // Returns whether a call from the peer may be executed. Returns false once too many responses to
-  // the peer are unsent, and from then on, even if they are sent later. On the first refusal,
-  // queues the endpoint for disconnection. The caller must ignore refused calls.
+  // Returns whether a call from the peer may be executed. Once too many responses to the peer are
+  // unsent, returns false until all of them are sent; the first such refusal adds the endpoint to
+  // those that `take_newly_rejected` returns. The caller must ignore refused calls.
   bool accepts_call(ucp_ep_h reply_to);
+  // Makes `accepts_call` return false until `erase`, and drops the endpoint's completed calls.
+  void reject_calls(ucp_ep_h endpoint);
   // Track the responses that were passed to UCX and whose sends have not completed.
   void add_unsent(ucp_ep_h reply_to, size_t bytes);
   void remove_unsent(ucp_ep_h reply_to, size_t bytes);
@@ -96,10 +99,10 @@ class ResponseQueue {
   // Posted calls that have been executed but not yet reported. Endpoints without calls stay in the
   // map, which keeps the capacity of their vectors.
   std::map<ucp_ep_h, std::vector<uint64_t>>& completed_calls() { return completed_calls_; }
-  std::vector<ucp_ep_h> take_endpoints_to_disconnect() { return std::exchange(to_disconnect_, {}); }
+  // Returns the endpoints that `accepts_call` has rejected since the last call.
+  std::vector<ucp_ep_h> take_newly_rejected() { return std::exchange(newly_rejected_, {}); }
 
   void erase(ucp_ep_h endpoint);
-  void erase_unsent(ucp_ep_h endpoint) { unsent_.erase(endpoint); }
   // Drops everything except the counts of unsent responses, whose sends complete while the UCX
   // worker is destroyed. Called before the worker is destroyed.
   void clear_queued();
@@ -112,8 +115,9 @@ class ResponseQueue {
   };
 
   std::map<ucp_ep_h, UnsentResponses> unsent_;
+  std::set<ucp_ep_h> closing_;  // the endpoints of reject_calls
   std::map<ucp_ep_h, std::vector<uint64_t>> completed_calls_;
-  std::vector<ucp_ep_h> to_disconnect_;
+  std::vector<ucp_ep_h> newly_rejected_;
 };
 
 }  // namespace ashlar::symm

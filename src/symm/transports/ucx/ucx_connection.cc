@@ -8,6 +8,7 @@
 
 #include "base/fork_guard.h"
 #include "base/text.h"
+#include "symm/transports/ucx/ucx_config.h"
 
 namespace ashlar::symm {
 namespace {
@@ -20,15 +21,11 @@ using Clock = std::chrono::steady_clock;
 constexpr microseconds kPollTime{300};
 // The maximum interval between checks for a failure of the group.
 constexpr milliseconds kMaxFailureCheckInterval{1};
+constexpr milliseconds kFlushTimeout{200};
 constexpr std::chrono::seconds kCloseTimeout{1};
 // The maximum number of posted calls in flight, and separately of gets and fetches. With up to 64
 // KiB per call, puts and gets are limited to 8 MiB each.
 constexpr size_t kMaxPendingCalls = 128;
-
-void on_error(void* connection, ucp_ep_h, ucs_status_t status)
-    ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-  static_cast<UcxConnection*>(connection)->fail_locked(::ucs_status_string(status));
-}
 
 Message atomic_message(const RegionToken& region, const AtomicOp& wanted) {
   Message message;
@@ -47,6 +44,7 @@ Message atomic_message(const RegionToken& region, const AtomicOp& wanted) {
 Result<std::shared_ptr<UcxConnection>> UcxConnection::open(std::shared_ptr<UcxWorker> worker,
                                                            const Envelope& address, RemotePeer peer,
                                                            Deadline deadline) {
+  if (Status listening = worker->listen(); !listening.ok()) return listening;
   const auto opened = make_fork_guarded<UcxConnection>(worker, std::move(peer));
   worker->add(opened);
   ucs_status_t status = opened->create(address, UCP_ERR_HANDLING_MODE_PEER);
@@ -62,7 +60,7 @@ Result<std::shared_ptr<UcxConnection>> UcxConnection::open(std::shared_ptr<UcxWo
   return opened;
 }
 
-UcxConnection::~UcxConnection() { close(); }
+UcxConnection::~UcxConnection() { close(Deadline::after(kFlushTimeout)); }
 
 ucs_status_t UcxConnection::create(const Envelope& address, ucp_err_handling_mode_t mode) {
   const LogSilencer silencer;
@@ -71,7 +69,7 @@ ucs_status_t UcxConnection::create(const Envelope& address, ucp_err_handling_mod
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(address.content.data());
   params.err_mode = mode;
-  params.err_handler = {on_error, this};
+  params.err_handler = {UcxWorker::on_error, &worker_};
   MutexLock lock(worker_.mutex);
   if (!worker_.check_locked().ok()) return UCS_ERR_CANCELED;
   supports_forced_close_ = mode == UCP_ERR_HANDLING_MODE_PEER;
@@ -270,26 +268,53 @@ void UcxConnection::announce_close() {
   has_announced_close_ = true;
 }
 
-void UcxConnection::close() {
+void UcxConnection::close(Deadline flush_deadline) {
   if (!worker_.in_owner_process()) return;
   const LogSilencer silencer;
-  ucs_status_ptr_t closing = nullptr;
+  ucp_ep_h endpoint = nullptr;
   {
     MutexLock lock(worker_.mutex);
     worker_.abandon_calls_locked(*this);
-    if (endpoint_ == nullptr) return;
-    worker_.unregister_endpoint_locked(endpoint_);
-    if (worker_.worker() ==
-        nullptr) {  // the connection was added while the worker ended, which destroyed the endpoint
-      endpoint_ = nullptr;
-      return;
-    }
+    endpoint = std::exchange(endpoint_, nullptr);
+    if (endpoint == nullptr) return;
+    worker_.unregister_endpoint_locked(endpoint);
+    worker_.changed.notify_all();
+  }
+  if (!supports_forced_close_ || flush(endpoint, flush_deadline)) close_endpoint(endpoint);
+}
+
+// Returns whether nothing is left to be sent through the endpoint, or the connection is broken.
+bool UcxConnection::flush(ucp_ep_h endpoint, Deadline deadline) {
+  ucs_status_ptr_t flushing = nullptr;
+  {
+    MutexLock lock(worker_.mutex);
+    if (worker_.worker() == nullptr) return true;
+    const ucp_request_param_t param{};
+    flushing = ::ucp_ep_flush_nbx(endpoint, &param);
+  }
+  if (!UCS_PTR_IS_PTR(flushing)) return true;
+  for (;; std::this_thread::yield()) {
+    MutexLock lock(worker_.mutex);
+    if (worker_.worker() == nullptr) return true;  // ending the worker has released the request
+    worker_.progress_locked();
+    const bool is_complete = ::ucp_request_check_status(flushing) != UCS_INPROGRESS;
+    if (!is_complete && !deadline.has_passed()) continue;
+    ::ucp_request_free(flushing);
+    return is_complete;
+  }
+}
+
+// By force, if the endpoint supports that: a suspended peer must not delay the call.
+void UcxConnection::close_endpoint(ucp_ep_h endpoint) {
+  ucs_status_ptr_t closing = nullptr;
+  {
+    MutexLock lock(worker_.mutex);
+    if (worker_.worker() == nullptr) return;  // ending the worker has destroyed the endpoint
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     if (supports_forced_close_) param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    closing = ::ucp_ep_close_nbx(endpoint_, &param);
-    endpoint_ = nullptr;
-    worker_.changed.notify_all();
+    closing = ::ucp_ep_close_nbx(endpoint, &param);
+    worker_.forget_endpoint_locked(endpoint);
   }
   if (!UCS_PTR_IS_PTR(closing)) return;
   const Deadline close_deadline = Deadline::after(kCloseTimeout);

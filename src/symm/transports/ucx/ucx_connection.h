@@ -45,8 +45,11 @@ class UcxConnection {
   Status quiet(Deadline deadline);
   // From now on, a lost connection is not reported as a failure of the group.
   void announce_close();
-  // Closes the connection permanently. Calls that wait for responses fail.
-  void close();
+  // Closes the connection permanently. Calls that wait for responses fail. Waits until
+  // `flush_deadline` for data that is still being sent. If some is left, UCX's endpoint stays open,
+  // without being used, until the worker ends: UCX 1.13 may crash if an endpoint with unsent data
+  // is closed by force and the peer then ends the connection.
+  void close(Deadline flush_deadline);
 
   // Marks the connection as lost and, unless `announce_close` was called, reports the failure to
   // the group.
@@ -76,6 +79,8 @@ class UcxConnection {
   Status check_locked() const ASHLAR_REQUIRES(worker_.mutex);
   Status response_status(ResponseCode code) const;
   std::string peer_name() const;
+  bool flush(ucp_ep_h endpoint, Deadline deadline) ASHLAR_EXCLUDES(worker_.mutex);
+  void close_endpoint(ucp_ep_h endpoint) ASHLAR_EXCLUDES(worker_.mutex);
 
   const std::shared_ptr<UcxWorker> worker_owner_;  // also owned by the transport and its regions
   UcxWorker& worker_;

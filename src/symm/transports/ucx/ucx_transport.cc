@@ -118,7 +118,10 @@ class UcxTransport final : public Transport {
   explicit UcxTransport(std::shared_ptr<UcxWorker> worker) : worker_(std::move(worker)) {}
   ~UcxTransport() override { worker_->end(); }
 
-  const std::string& address() const override { return worker_->address(); }
+  Result<std::string> address() override {
+    if (Status here = worker_->check_owner_process(); !here.ok()) return here;
+    return worker_->address();
+  }
 
   Result<std::unique_ptr<Endpoint>> connect(std::string_view address, const RemotePeer& peer,
                                             Deadline deadline) override {

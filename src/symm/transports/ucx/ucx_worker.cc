@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "symm/transports/transport.h"
 #include "symm/transports/ucx/envelope.h"
+#include "symm/transports/ucx/ucx_config.h"
 #include "symm/transports/ucx/ucx_connection.h"
 
 namespace ashlar::symm {
@@ -34,42 +35,14 @@ constexpr uint64_t kCallerPollsBeforeNap = 32;
 // peers by at most its length.
 constexpr microseconds kShortestNap{50};
 constexpr microseconds kLongestNap{400};
+// How long `end` waits for data that is still being sent.
+constexpr std::chrono::milliseconds kEndFlushTimeout{200};
 
 thread_local int silencer_depth = 0;
 
 ucs_log_func_rc_t filter_log(const char*, unsigned, const char*, ucs_log_level_t,
                              const ucs_log_component_config_t*, const char*, va_list) {
   return silencer_depth > 0 ? UCS_LOG_FUNC_RC_STOP : UCS_LOG_FUNC_RC_CONTINUE;
-}
-
-struct ConfigDeleter {
-  void operator()(ucp_config_t* config) const { ::ucp_config_release(config); }
-};
-using Config = std::unique_ptr<ucp_config_t, ConfigDeleter>;
-
-Result<Config> read_config(const UcxOptions& options) {
-  ucp_config_t* read = nullptr;
-  const ucs_status_t status = ::ucp_config_read(nullptr, nullptr, &read);
-  if (status != UCS_OK) {
-    return ucx_fault("ucp_config_read", status, "invalid UCX_... settings in the environment");
-  }
-  Config config(read);
-  struct Setting {
-    const char* name;
-    std::string value;
-  };
-  // Zero-copy sends over TCP abort the process in UCX 1.13 if the peer dies during the send
-  // (uct_iface.h: "comp->count > 0"). Zero-copy is therefore disabled, at no cost: messages are
-  // copied anyway.
-  for (const Setting& each :
-       {Setting{"TLS", options.transports}, Setting{"NET_DEVICES", options.devices},
-        Setting{"ZCOPY_THRESH", "inf"}}) {
-    if (each.value.empty()) continue;
-    if (::ucp_config_modify(config.get(), each.name, each.value.c_str()) != UCS_OK) {
-      return Status::invalid_argument(text("UCX rejects '", each.value, "' as ", each.name));
-    }
-  }
-  return config;
 }
 
 }  // namespace
@@ -82,10 +55,6 @@ LogSilencer::LogSilencer() {
 
 LogSilencer::~LogSilencer() { --silencer_depth; }
 
-Status ucx_fault(std::string_view call, ucs_status_t status, const std::string& what) {
-  return Status::device_fault(call, status, text(what, ": ", ::ucs_status_string(status)));
-}
-
 Result<std::shared_ptr<UcxWorker>> UcxWorker::open(const UcxOptions& options) {
   if (options.busy_poll.count() < 0 || options.busy_poll > std::chrono::seconds(1)) {
     return Status::invalid_argument(
@@ -96,32 +65,58 @@ Result<std::shared_ptr<UcxWorker>> UcxWorker::open(const UcxOptions& options) {
     if (!last->in_owner_process()) static_cast<void>(last.release());
   };
   std::shared_ptr<UcxWorker> opened(new UcxWorker(options), destroy_in_owner);
-  if (Status started = opened->start(options); !started.ok()) return started;
-  if (Status started = opened->start_thread(); !started.ok()) return started;
+  if (Status created = opened->create_context(options); !created.ok()) return created;
   return opened;
 }
 
 UcxWorker::~UcxWorker() { end(); }
 
-Status UcxWorker::start(const UcxOptions& options) {
+Status UcxWorker::create_context(const UcxOptions& options) {
   const LogSilencer silencer;
   MutexLock lock(mutex);
-  const Result<Config> config = read_config(options);
+  const Result<UcxConfig> config = read_ucx_config(options);
   if (!config.ok()) return config.status();
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
   params.name = "ashlar";
-  ucs_status_t status = ::ucp_init(&params, config->get(), &context_);
+  const ucs_status_t status = ::ucp_init(&params, config->get(), &context_);
   if (status != UCS_OK) {
     return Status::invalid_argument(text("UCX finds no usable transport '", options.transports,
                                          "' on device '", options.devices,
                                          "': ", ::ucs_status_string(status)));
   }
+  return {};
+}
+
+Status UcxWorker::listen() {
+  MutexLock lifetime_lock(lifetime_mutex_);
+  if (thread_) return {};
+  const LogSilencer silencer;
+  Status started;
+  {
+    MutexLock lock(mutex);
+    if (Status good = check_locked(); !good.ok()) return good;
+    started = create_worker_locked();
+  }
+  if (started.ok()) started = start_thread();
+  if (started.ok()) return started;
+  MutexLock lock(mutex);
+  destroy_worker_locked();
+  return started;
+}
+
+Result<std::string> UcxWorker::address() {
+  if (Status listening = listen(); !listening.ok()) return listening;
+  MutexLock lock(mutex);
+  return address_;
+}
+
+Status UcxWorker::create_worker_locked() {
   ucp_worker_params_t worker_params{};
   worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  status = ::ucp_worker_create(context_, &worker_params, &worker_);
+  ucs_status_t status = ::ucp_worker_create(context_, &worker_params, &worker_);
   if (status != UCS_OK) return ucx_fault("ucp_worker_create", status, "cannot create a UCX worker");
   status = ::ucp_worker_get_efd(worker_, &event_fd_);
   if (status != UCS_OK)
@@ -138,10 +133,10 @@ Status UcxWorker::start(const UcxOptions& options) {
     return ucx_fault("ucp_worker_set_am_recv_handler", status,
                      "cannot register the UCX message handler");
   }
-  return publish_locked();
+  return read_address_locked();
 }
 
-Status UcxWorker::publish_locked() {
+Status UcxWorker::read_address_locked() {
   ucp_address_t* own = nullptr;
   size_t bytes = 0;
   const ucs_status_t status = ::ucp_worker_get_address(worker_, &own, &bytes);
@@ -182,7 +177,9 @@ void UcxWorker::run_progress_thread() {
   const LogSilencer silencer;
   Clock::time_point busy_until = Clock::now() + busy_poll_;
   microseconds nap = kShortestNap;
-  uint64_t seen_polls = 0;  // polls by callers that have been taken into account
+  // The value of `poll_count` when this thread last napped or slept. Polls since then show that
+  // callers make progress themselves.
+  uint64_t seen_polls = 0;
   while (!is_ending_.load(std::memory_order_acquire)) {
     const uint64_t polls = polling_.poll_count.load(std::memory_order_relaxed);
     if (polls - seen_polls >= kCallerPollsBeforeNap) {
@@ -261,17 +258,20 @@ void UcxWorker::progress_locked() {
 unsigned UcxWorker::progress_once_locked() {
   const unsigned done = ::ucp_worker_progress(worker_);
   flush_completed_locked();
-  for (ucp_ep_h endpoint : responses_.take_endpoints_to_disconnect()) disconnect_locked(endpoint);
+  for (ucp_ep_h endpoint : responses_.take_newly_rejected()) {
+    fail_connection_locked(endpoint, "the peer does not read its responses");
+  }
   return done;
 }
 
 void UcxWorker::end() {
   if (!in_owner_process()) return;
-  MutexLock end_lock(end_mutex_);
+  MutexLock lifetime_lock(lifetime_mutex_);
   const LogSilencer silencer;
-  for (const auto& connection : connections()) connection->close();
+  const Deadline flush_deadline = Deadline::after(kEndFlushTimeout);
+  for (const auto& connection : connections()) connection->close(flush_deadline);
+  is_ending_.store(true, std::memory_order_release);
   if (thread_) {
-    is_ending_.store(true, std::memory_order_release);
     wake_progress_thread();
     {
       MutexLock lock(mutex);
@@ -281,27 +281,27 @@ void UcxWorker::end() {
     thread_.reset();
   }
   // Closes connections that were added in the meantime.
-  for (const auto& connection : connections()) connection->close();
+  for (const auto& connection : connections()) connection->close(flush_deadline);
   MutexLock lock(mutex);
-  destroy_locked();
+  regions_.clear();
+  destroy_worker_locked();
+  if (context_ != nullptr) ::ucp_cleanup(context_);
+  context_ = nullptr;
   changed.notify_all();
 }
 
-void UcxWorker::destroy_locked() {
-  regions_.clear();
+void UcxWorker::destroy_worker_locked() {
   pending_calls_.clear();
   endpoints_.clear();
   responses_.clear_queued();
   if (worker_ != nullptr) ::ucp_worker_destroy(worker_);
   worker_ = nullptr;
-  if (context_ != nullptr) ::ucp_cleanup(context_);
-  context_ = nullptr;
   send_buffers_.clear();
   responses_ = {};
 }
 
 Status UcxWorker::check_locked() const {
-  if (worker_ != nullptr && !is_ending_.load(std::memory_order_relaxed)) return {};
+  if (context_ != nullptr && !is_ending_.load(std::memory_order_relaxed)) return {};
   return Status::invalid_argument("the UCX transport has ended");
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The UCX context and worker of one transport, and the thread that drives them. Whichever thread
-// calls progress executes the calls of peers. One mutex serializes all UCX calls on the worker. A
-// thread that waits for a response calls progress itself at first; the worker's thread is mostly
-// idle meanwhile.
+// The UCX context and worker of one transport, and the thread that drives them. UCX's worker opens
+// the listening sockets, so it is created only when the process needs an address for its peers.
+// Whichever thread calls progress executes the calls of peers. One mutex serializes all UCX calls
+// on the worker. A thread that waits for a response calls progress itself at first; the worker's
+// thread is mostly idle meanwhile.
 #pragma once
 
 #include <pthread.h>
@@ -56,12 +57,17 @@ class InterruptibleSleep {
 
 class UcxWorker {
  public:
+  // Checks the options. Opens no sockets.
   static Result<std::shared_ptr<UcxWorker>> open(const UcxOptions& options);
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
 
-  const std::string& address() const { return address_; }
+  // Opens the sockets and starts the progress thread, unless an earlier call has succeeded. Returns
+  // kInvalidArgument after `end`. REQUIRES: this is the owner process (`check_owner_process`).
+  Status listen() ASHLAR_EXCLUDES(mutex, lifetime_mutex_);
+  // Calls `listen` and returns the address that peers pass to `Transport::connect`.
+  Result<std::string> address() ASHLAR_EXCLUDES(mutex, lifetime_mutex_);
   // Returns kInvalidArgument in a forked child, which lacks the worker's thread and may have
   // inherited a locked mutex. REQUIRES, for the functions below except `progress` and `end`, which
   // do nothing in a forked child: the caller has checked that this is the owner process.
@@ -75,7 +81,7 @@ class UcxWorker {
   // Ends the nap of the worker's thread, so that it calls progress. Called by a thread that
   // continues to wait but no longer calls progress itself.
   void wake_progress_thread() { nap_.interrupt(); }
-  void end() ASHLAR_EXCLUDES(mutex, end_mutex_);
+  void end() ASHLAR_EXCLUDES(mutex, lifetime_mutex_);
   void add(const std::shared_ptr<UcxConnection>& connection) ASHLAR_EXCLUDES(mutex);
   std::vector<std::shared_ptr<UcxConnection>> connections() ASHLAR_EXCLUDES(mutex);
 
@@ -102,15 +108,22 @@ class UcxWorker {
     pending_calls_.abandon(connection);
   }
 
-  // Map an endpoint to its connection, and remove the mapping.
+  // Map an endpoint to its connection, and remove the mapping. Calls from the peer are ignored once
+  // the mapping is removed, so that no responses are sent through an endpoint that is being closed.
   void register_endpoint_locked(ucp_ep_h endpoint, UcxConnection& connection)
       ASHLAR_REQUIRES(mutex) {
     endpoints_[endpoint] = &connection;
   }
   void unregister_endpoint_locked(ucp_ep_h endpoint) ASHLAR_REQUIRES(mutex) {
     endpoints_.erase(endpoint);
+    responses_.reject_calls(endpoint);
+  }
+  // Drops the state of a closed endpoint. UCX may reuse its address for another one.
+  void forget_endpoint_locked(ucp_ep_h endpoint) ASHLAR_REQUIRES(mutex) {
     responses_.erase(endpoint);
   }
+  // UCX's error handler; `worker` is the UcxWorker. Called with the mutex held.
+  static void on_error(void* worker, ucp_ep_h endpoint, ucs_status_t status);
   // Bytes of calls and responses that UCX has not sent yet.
   size_t queued_bytes_locked() const ASHLAR_REQUIRES(mutex) {
     return send_buffers_.in_flight_bytes();
@@ -122,15 +135,16 @@ class UcxWorker {
  private:
   explicit UcxWorker(const UcxOptions& options) : busy_poll_(options.busy_poll) {}
 
-  Status start(const UcxOptions& options) ASHLAR_EXCLUDES(mutex);
-  Status publish_locked() ASHLAR_REQUIRES(mutex);
-  Status start_thread() ASHLAR_EXCLUDES(mutex);
+  Status create_context(const UcxOptions& options) ASHLAR_EXCLUDES(mutex);
+  Status create_worker_locked() ASHLAR_REQUIRES(mutex);
+  Status read_address_locked() ASHLAR_REQUIRES(mutex);
+  Status start_thread() ASHLAR_REQUIRES(lifetime_mutex_) ASHLAR_EXCLUDES(mutex);
   void run_progress_thread() ASHLAR_EXCLUDES(mutex);
   void wake_locked() ASHLAR_REQUIRES(mutex);
-  // Runs UCX's progress, reports completed calls to peers, and disconnects peers that do not read
-  // their responses. Returns 0 if UCX's progress had nothing to do.
+  // Runs UCX's progress, reports completed calls to peers, and fails the connections to peers that
+  // do not read their responses. Returns 0 if UCX's progress had nothing to do.
   unsigned progress_once_locked() ASHLAR_REQUIRES(mutex);
-  void destroy_locked() ASHLAR_REQUIRES(mutex);
+  void destroy_worker_locked() ASHLAR_REQUIRES(mutex);
 
   // Defined in message_handlers.cc.
   static ucs_status_t on_message(void* worker, const void* header, size_t header_bytes, void* data,
@@ -139,7 +153,7 @@ class UcxWorker {
   void release_buffer_locked(SendBuffer& buffer) ASHLAR_REQUIRES(mutex);
   void handle_response_locked(const Message& response, std::span<const std::byte> data)
       ASHLAR_REQUIRES(mutex);
-  void disconnect_locked(ucp_ep_h endpoint) ASHLAR_REQUIRES(mutex);
+  void fail_connection_locked(ucp_ep_h endpoint, const char* why) ASHLAR_REQUIRES(mutex);
   void handle_call_locked(const Message& call, std::span<const std::byte> data, ucp_ep_h reply_to)
       ASHLAR_REQUIRES(mutex);
   void add_completed_locked(ucp_ep_h reply_to, uint64_t call) ASHLAR_REQUIRES(mutex);
@@ -159,9 +173,7 @@ class UcxWorker {
 
   const ForkGuard fork_guard_;
   const std::chrono::microseconds busy_poll_;
-  std::string address_;  // constant after `open`
-  int event_fd_ = -1;    // owned by UCX; constant after `open`
-  std::optional<pthread_t> thread_;
+  int event_fd_ = -1;  // owned by UCX; constant while the progress thread runs
   PollingHints polling_;
   InterruptibleSleep nap_;  // the sleep of the worker's thread while callers poll
   // Set by `end`. A stale value is harmless: the thread runs one more iteration before it is
@@ -169,9 +181,12 @@ class UcxWorker {
   // `end`.
   std::atomic<bool> is_ending_{false};
 
-  Mutex end_mutex_;  // serializes `end`; taken before `mutex`
-  ucp_context_h context_ ASHLAR_GUARDED_BY(mutex) = nullptr;
-  ucp_worker_h worker_ ASHLAR_GUARDED_BY(mutex) = nullptr;  // null after `end`
+  Mutex lifetime_mutex_;  // serializes `listen` and `end`; taken before `mutex`
+  // The progress thread, from `listen` to `end`.
+  std::optional<pthread_t> thread_ ASHLAR_GUARDED_BY(lifetime_mutex_);
+  ucp_context_h context_ ASHLAR_GUARDED_BY(mutex) = nullptr;  // null after `end`
+  ucp_worker_h worker_ ASHLAR_GUARDED_BY(mutex) = nullptr;  // null before `listen` and after `end`
+  std::string address_ ASHLAR_GUARDED_BY(mutex);            // constant after `listen`
   SendBuffers send_buffers_ ASHLAR_GUARDED_BY(mutex);
   PendingCalls pending_calls_ ASHLAR_GUARDED_BY(mutex);
   ResponseQueue responses_ ASHLAR_GUARDED_BY(mutex);
@@ -179,7 +194,5 @@ class UcxWorker {
   std::map<RegionToken, std::span<std::byte>> regions_ ASHLAR_GUARDED_BY(mutex);
   std::vector<std::weak_ptr<UcxConnection>> connections_ ASHLAR_GUARDED_BY(mutex);
 };
-
-Status ucx_fault(std::string_view call, ucs_status_t status, const std::string& what);
 
 }  // namespace ashlar::symm

@@ -34,7 +34,7 @@ JoinRecord record_of(int rank, int world_size) {
   record.device = {6};
   record.lease_ms = 5000;
   record.pad_bytes = 77;
-  record.transport = "ucx";
+  record.has_transport = true;
   record.cores = CpuSet("\x05");
   return record;
 }

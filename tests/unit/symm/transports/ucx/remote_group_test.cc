@@ -9,6 +9,7 @@
 #include "ashlar/ucx_transport.h"
 #include "mp/harness/symmetric_program.h"
 #include "mp/harness/ucx_ranks.h"
+#include "unit/symm/transports/ucx/listening_addresses.h"
 
 namespace ashlar::symm {
 namespace {
@@ -17,7 +18,8 @@ struct Machines {
   int world_size = 2;
   int count = 2;  // number of machines; rank r is on machine r % count
   bool has_transport = true;
-  std::vector<int> sizes{};  // overrides `count`: numbers of consecutive ranks per machine
+  std::string devices = "lo";  // the devices of the transport; empty: all
+  std::vector<int> sizes{};    // overrides `count`: numbers of consecutive ranks per machine
 
   int machine_of(int rank) const {
     if (sizes.empty()) return rank % count;
@@ -46,7 +48,7 @@ std::vector<std::string> on_machines(const Machines& machines, const SymmetricBo
         GroupOptions group = SymmetricRank::group_options(spec);
         if (machines.has_transport) {
           group.transport =
-              check_ok(try_open_ucx_transport({.transports = "tcp", .devices = "lo"}));
+              check_ok(try_open_ucx_transport({.transports = "tcp", .devices = machines.devices}));
         }
         SymmetricRank own(spec, kProgramBytes, heap, group);
         results[static_cast<size_t>(rank)] = body(own);
@@ -121,6 +123,30 @@ TEST(RemoteGroupConcurrency, MissingTransportIsReportedByAllRanks) {
               Each(AllOf(HasSubstr("invalid argument: rank 1 of group world is on another machine "
                                    "than rank 0, and ranks 0, 1 and 2 have no transport"),
                          HasSubstr("set one in the group options"))));
+}
+
+TEST(RemoteGroupConcurrency, GroupOnOneMachineDoesNotListen) {
+  const Machines one_machine{.world_size = 3, .count = 1, .devices = {}};
+  const auto results = on_machines(one_machine, [](SymmetricRank& own) -> std::string {
+    if (std::string wrong = run_program(own); !wrong.empty()) return wrong;
+    own.group.barrier(0, kTestTimeout);
+    return listening_addresses().empty() ? "" : "listens on " + listening_addresses().front();
+  });
+  EXPECT_THAT(results, Each(IsEmpty()));
+}
+
+TEST(RemoteGroupConcurrency, GroupAcrossMachinesListensOnTheChosenDevice) {
+  const auto results = on_machines({}, [](SymmetricRank& own) -> std::string {
+    own.group.barrier(0, kTestTimeout);
+    const std::vector<std::string> addresses = listening_addresses();
+    if (addresses.empty()) return "does not listen";
+    for (const std::string& each : addresses) {
+      if (each != "127.0.0.1" && each != "::1") return "listens on " + each;
+    }
+    own.group.barrier(0, kTestTimeout);
+    return {};
+  });
+  EXPECT_THAT(results, Each(IsEmpty()));
 }
 
 TEST(RemoteGroupConcurrency, SubGroupOnOneMachineIsDirect) {
@@ -234,6 +260,23 @@ TEST(RemoteGroupConcurrency, DroppedGroupFailsForPeers) {
     return error_message([&] { own.group.barrier(0, kTestTimeout); });
   });
   EXPECT_THAT(results, Each(HasSubstr("rank 1")));
+}
+
+TEST(RemoteGroupConcurrency, LeaveReportsRejectedPosts) {
+  const auto results = on_machines({}, [](SymmetricRank& own) -> std::string {
+    SymmetricBuffer lent = own.heap.allocate(64);
+    std::optional<Handle> handle = own.group.rendezvous(lent, kTestTimeout);
+    if (own.group.rank() == 1) {
+      handle.reset();
+      lent.reset();
+    }
+    own.group.barrier(0, kTestTimeout);
+    const std::byte sent[4] = {};
+    if (own.group.rank() == 0) handle->post(1, sent);
+    return error_message([&] { own.group.leave(kTestTimeout); });
+  });
+  EXPECT_THAT(results[0], HasSubstr("rank 1 of group world no longer shares"));
+  EXPECT_EQ(results[1], "nothing");
 }
 
 TEST(RemoteGroupConcurrency, RejectsFreedRemoteMemory) {

@@ -28,7 +28,7 @@ struct Side {
   }
   void connect_to(const Side& other) {
     endpoint =
-        *transport->connect(other.transport->address(), {1, "pair", failure}, long_deadline());
+        *transport->connect(*other.transport->address(), {1, "pair", failure}, long_deadline());
     remote = *endpoint->open(other.region->key());
   }
 

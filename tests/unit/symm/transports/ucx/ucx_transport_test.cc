@@ -13,11 +13,17 @@
 #include "base/text.h"
 #include "symm/transports/transport.h"
 #include "unit/symm/deadlines.h"
+#include "unit/symm/transports/ucx/listening_addresses.h"
 
 namespace ashlar::symm {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 UcxOptions over_tcp_and_self() {
   UcxOptions options;
@@ -32,7 +38,7 @@ class UcxTransportTest : public ::testing::Test {
   std::shared_ptr<Transport> transport_ = *try_open_ucx_transport(over_tcp_and_self());
   std::unique_ptr<Region> region_ = *transport_->share(memory_);
   std::unique_ptr<Endpoint> endpoint_ =
-      *transport_->connect(transport_->address(), {5, "single", failure_}, long_deadline());
+      *transport_->connect(*transport_->address(), {5, "single", failure_}, long_deadline());
   std::unique_ptr<RemoteRegion> remote_ = *endpoint_->open(region_->key());
 };
 
@@ -125,11 +131,12 @@ TEST_F(UcxTransportTest, RejectsInvalidAddressesAndKeys) {
     EXPECT_EQ(transport_->connect(bytes, peer, long_deadline()).status().kind(),
               StatusKind::kFormat);
   }
-  EXPECT_EQ(endpoint_->open(transport_->address()).status().kind(), StatusKind::kFormat);
+  EXPECT_EQ(endpoint_->open(*transport_->address()).status().kind(), StatusKind::kFormat);
   EXPECT_EQ(transport_->share({}).status().kind(), StatusKind::kInvalidArgument);
 }
 
 TEST_F(UcxTransportTest, RejectsCallsAfterEnd) {
+  const std::string address = *transport_->address();
   transport_->end();
   transport_->end();
   transport_->progress();
@@ -138,10 +145,9 @@ TEST_F(UcxTransportTest, RejectsCallsAfterEnd) {
   EXPECT_EQ(endpoint_->quiet(long_deadline()).kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(transport_->share(memory_).status().kind(), StatusKind::kInvalidArgument);
   EXPECT_EQ(endpoint_->open(region_->key()).status().kind(), StatusKind::kInvalidArgument);
-  EXPECT_EQ(transport_->connect(transport_->address(), {5, "single", failure_}, long_deadline())
-                .status()
-                .kind(),
+  EXPECT_EQ(transport_->connect(address, {5, "single", failure_}, long_deadline()).status().kind(),
             StatusKind::kInvalidArgument);
+  EXPECT_EQ(transport_->address().status().kind(), StatusKind::kInvalidArgument);
   EXPECT_FALSE(failure_->has_happened());
 }
 
@@ -164,6 +170,32 @@ TEST(UcxTransportOptionsTest, RejectsOptionsThatUcxRejects) {
               HasSubstr("expected 0 to 1000000"));
 }
 
+TEST(UcxTransportSocketsTest, ListensOnlyAfterItsAddressWasRequested) {
+  const std::shared_ptr<Transport> transport = *try_open_ucx_transport({.transports = "tcp"});
+  std::array<std::byte, 64> memory{};
+  const std::unique_ptr<Region> region = *transport->share(memory);
+  transport->progress();
+  EXPECT_THAT(listening_addresses(), IsEmpty());
+  ASSERT_TRUE(transport->address().ok());
+  EXPECT_THAT(listening_addresses(), Not(IsEmpty()));
+  transport->end();
+  EXPECT_THAT(listening_addresses(), IsEmpty());
+}
+
+TEST(UcxTransportSocketsTest, ListensOnTheChosenDeviceOnly) {
+  const std::shared_ptr<Transport> transport =
+      *try_open_ucx_transport({.transports = "tcp", .devices = "lo"});
+  ASSERT_TRUE(transport->address().ok());
+  EXPECT_THAT(listening_addresses(), AllOf(Not(IsEmpty()), Each(AnyOf("127.0.0.1", "::1"))));
+}
+
+TEST(UcxTransportSocketsTest, EndBeforeListening) {
+  const std::shared_ptr<Transport> transport = *try_open_ucx_transport(over_tcp_and_self());
+  transport->end();
+  EXPECT_EQ(transport->address().status().to_string(),
+            "invalid argument: the UCX transport has ended");
+}
+
 size_t count_fds() {
   namespace fs = std::filesystem;
   return static_cast<size_t>(
@@ -176,7 +208,7 @@ TEST(UcxTransportTeardownTest, LeaksNoDescriptors) {
     const std::shared_ptr<Transport> transport = *try_open_ucx_transport(over_tcp_and_self());
     const std::unique_ptr<Region> region = *transport->share(memory);
     const std::unique_ptr<Endpoint> endpoint = *transport->connect(
-        transport->address(), {0, "single", std::make_shared<Failure>()}, long_deadline());
+        *transport->address(), {0, "single", std::make_shared<Failure>()}, long_deadline());
   };
   once();  // UCX keeps some descriptors per process
   const size_t before = count_fds();
