@@ -21,7 +21,7 @@ import time
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-REQUESTS = 15  # for maps, for stacks and for table pages each; tiles: four times as many
+REQUESTS = 15  # requests per kind of resource; for tiles, four times as many
 
 
 class Browser:

@@ -242,11 +242,11 @@ def class_size(tree):
 
 def class_files(tree):
     """A class is implemented in at most 3 `.cc` files."""
-    definitions = collections.defaultdict(list)  # by name: (file, line)
+    definitions = collections.defaultdict(list)  # (file, line) of each definition, keyed by name
     for file in tree.cpp("include", "src"):
         for each in classes(file):
             definitions[each.name].append((file, each.line))
-    sources = collections.defaultdict(set)  # by definition: paths
+    sources = collections.defaultdict(set)  # paths, keyed by definition
     for file in tree.cpp("src"):
         for name in _implemented(file):
             if place := _nearest(definitions.get(name, []), file):

@@ -93,7 +93,7 @@ struct AllocatorOptions {
   bool caching = true;  // false, for memory checkers: every allocation is a device allocation
 
   // Limits.
-  double memory_fraction = 1.0;             // of the device's capacity; 1: no limit
+  double memory_fraction = 1.0;             // fraction of the device's capacity; 1: no limit
   double garbage_collection_threshold = 0;  // fraction of the limit; 0: off
   bool reject_before_device_oom = false;    // reject requests above the limit without a device call
 

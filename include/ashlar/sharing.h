@@ -100,7 +100,7 @@ struct CopyRequest {
   DeviceAddress to{};
   DeviceAddress from{};
   size_t bytes = 0;
-  StreamId stream{};  // of the source device
+  StreamId stream{};  // a stream of the source device
 };
 
 // Sharing of one allocator's memory: `allocator.sharing()`. Thread safe.

@@ -39,7 +39,7 @@ inline constexpr size_t kMaxCapacityBytes = size_t{1} << 46;
 
 struct Options {
   size_t device_count = 2;                     // 1 .. kMaxDeviceCount
-  size_t capacity_bytes = size_t{141} << 30;   // of each device; at most kMaxCapacityBytes
+  size_t capacity_bytes = size_t{141} << 30;   // capacity of each device; at most kMaxCapacityBytes
   size_t granularity_bytes = size_t{2} << 20;  // a power of two, at least 64 KiB
   Backing backing = Backing::kMemory;
   // If set, execution is deterministic: work runs only inside device calls, on the calling thread,
@@ -109,8 +109,8 @@ struct FaultRule {
   uint64_t count = 1;  // kForever: all calls from the nth on
   double probability = 1.0;
   FaultAction action = FaultAction::kFail;
-  Status status{};                    // for kFail; if ok: a generic kDeviceFault
-  std::chrono::nanoseconds delay{0};  // for kDelay
+  Status status{};                    // the error for kFail; if ok: a generic kDeviceFault
+  std::chrono::nanoseconds delay{0};  // the additional time for kDelay
 
   static constexpr uint64_t kForever = UINT64_MAX;
 };

@@ -75,7 +75,7 @@ struct SnapshotSegment {
   // blocks keep their addresses.
   bool is_paused = false;
   PoolId pool;
-  StackId stack;  // of the call that obtained the segment from the device
+  StackId stack;  // stack of the call that obtained the segment from the device
   std::vector<SnapshotBlock> blocks{};
 
   size_t reserved_bytes() const { return is_paused ? 0 : total_bytes; }
@@ -99,9 +99,9 @@ struct SnapshotExtent {
   ExtentId id;  // unique among the extents of the device
   size_t bytes = 0;
   bool is_large = false;
-  StreamId stream;  // of the extent's last use
+  StreamId stream;  // stream of the extent's last use
   PoolId pool;
-  std::optional<DeviceAddress> attached_address{};  // one of its mappings
+  std::optional<DeviceAddress> attached_address{};  // address of one of `mappings`
   // The extent's address according to the trace; empty if the trace has no entry for the extent.
   // While the extent is free, the address may differ from `attached_address`, because the trace
   // records a move only when the extent is used again.

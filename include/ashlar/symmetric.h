@@ -51,7 +51,7 @@ struct GroupOptions {
   int world_size = 1;
   std::string name = "world";  // ranks join the group of this name; no slashes
   std::string job = "job";     // separates jobs that share a store; no slashes
-  int channel_count = 32;      // for barriers and signals
+  int channel_count = 32;      // number of channels for barriers and signals
   // Whether `join` measures the largest size for which the one-shot all-reduce is faster than the
   // two-shot all-reduce. The measurement is made only for host memory on one machine; in all other
   // cases, `one_shot_bytes` is used. Both options must be the same on all ranks.
@@ -65,7 +65,7 @@ struct GroupOptions {
   // The transport to ranks on other machines, such as open_ucx_transport (ashlar/ucx_transport.h).
   // Required on all ranks if they are on several machines, except with fabric handles.
   std::shared_ptr<Transport> transport{};
-  Timeout timeout = kNoTimeout;  // for `join`
+  Timeout timeout = kNoTimeout;  // limit on the time that `join` takes
 };
 
 struct SubGroupOptions {
@@ -80,7 +80,7 @@ struct GroupStats {
   struct Operation {
     std::string name{};  // "put", "all_reduce"
     uint64_t count = 0;  // successful calls; with a stream: calls that were queued
-    uint64_t bytes = 0;  // this rank's data, summed over all calls; 0 for signals
+    uint64_t bytes = 0;  // size of this rank's data in all calls; 0 for signals
   };
   // A phase of `join`, or of the first rendezvous of an allocation.
   struct Phase {
@@ -186,7 +186,7 @@ struct RowExchange {
 struct WordFill {
   enum class Memory { kBuffer, kSignalPad };
   Memory memory = Memory::kBuffer;
-  int64_t offset = 0;  // in words, relative to the handle's offset or to the start of the pad
+  int64_t offset = 0;  // number of words from the handle's offset or the start of the pad
   int64_t count = 1;   // at least 1
   uint32_t value = 0;
 };

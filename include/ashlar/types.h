@@ -53,7 +53,7 @@ inline constexpr StreamId kDefaultStream{};
 // different stream in every thread.
 template <typename Handle>
 requires std::is_pointer_v<Handle> StreamId to_stream_id(Handle handle) {
-  constexpr uint64_t kLegacyDefaultStream = 1;  // of CUDA and HIP
+  constexpr uint64_t kLegacyDefaultStream = 1;  // its value in CUDA and HIP
   const auto value = reinterpret_cast<uint64_t>(handle);
   return value == kLegacyDefaultStream ? kDefaultStream : StreamId(value);
 }

@@ -23,7 +23,7 @@ DlpackDevice dlpack_device(const DeviceRef& device) {
   const std::string& backend = device.device->properties().backend;
   if (backend == "cuda") return DlpackDevice::kCuda;
   if (backend == "hip") return DlpackDevice::kRocm;
-  return DlpackDevice::kExtension;  // not kCpu: the host cannot access it directly
+  return DlpackDevice::kExtension;  // not kCpu, because the host cannot access the memory directly
 }
 
 py::tuple dlpack_device_tuple(const ArrayObject& array) {

@@ -22,7 +22,7 @@ struct TensorFields {
   uint8_t type_bits;
   uint16_t type_lanes;
   int64_t* shape;
-  int64_t* strides;  // in elements
+  int64_t* strides;  // in numbers of elements
   uint64_t byte_offset;
 };
 

@@ -28,12 +28,13 @@ bool can_serve(const SnapshotSegment& segment, const RequestClass& request);
 struct GapCauses {
   size_t requested_bytes = 0;  // requested sizes of blocks in use or pending free
   size_t rounding_bytes = 0;   // block sizes minus requested sizes of these blocks
-  // Free memory, by the first of these reasons that applies:
-  size_t other_pool_bytes = 0;       // in another pool
-  size_t other_stream_bytes = 0;     // on another stream
-  size_t other_size_pool_bytes = 0;  // in the small-block pool, for a large request; or vice versa
-  size_t fragmented_bytes = 0;       // in segments that also have blocks in use or pending free
-  size_t unused_bytes = 0;           // in segments without such blocks
+  // Free memory, counted under the first of these reasons that applies:
+  size_t other_pool_bytes = 0;    // memory in another pool
+  size_t other_stream_bytes = 0;  // memory of another stream
+  size_t other_size_pool_bytes =
+      0;                        // memory for small blocks if the request is large, or vice versa
+  size_t fragmented_bytes = 0;  // memory in segments that also have blocks in use or pending free
+  size_t unused_bytes = 0;      // memory in segments without blocks in use or pending free
 
   size_t gap_bytes() const {
     return rounding_bytes + other_pool_bytes + other_stream_bytes + other_size_pool_bytes +

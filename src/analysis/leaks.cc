@@ -22,7 +22,7 @@ struct Change {
 // The live bytes of a group over the trace.
 struct GroupHistory {
   size_t before_bytes = 0;  // live bytes before the first entry
-  size_t live_bytes = 0;    // at the end of the trace
+  size_t live_bytes = 0;    // live bytes at the end of the trace
   size_t live_count = 0;
   std::vector<Change> changes{};  // sorted by entry
 };

@@ -25,15 +25,15 @@ struct LeakGroup {
 
 struct Leak {
   LeakGroup group{};
-  size_t live_bytes = 0;  // at the end of the trace
+  size_t live_bytes = 0;  // live bytes at the end of the trace
   size_t live_count = 0;
   size_t growth_bytes = 0;  // last floor minus first floor
   // Slopes of the regression lines through the floors, over time and over trace entries.
   std::optional<double> bytes_per_second{};  // unset: times are missing or do not advance
   double bytes_per_1000_entries = 0;
-  double r_squared = 0;          // of the line over entries; 1 is a perfect line
+  double r_squared = 0;          // of the regression over entries; 1 is a perfect line
   double rising_fraction = 0;    // parts with a new highest floor, divided by parts after the first
-  std::vector<size_t> floors{};  // one per part, in order
+  std::vector<size_t> floors{};  // the floor of each part of the trace, in order
 };
 
 struct LeakReport {

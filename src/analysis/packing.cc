@@ -123,7 +123,7 @@ class Packer {
   uint64_t negligible_bytes_ = 0;  // lifetimes of at most this size are negligible
   OverlapIndex overlaps_;
   Skyline skyline_;
-  std::vector<uint64_t> addresses_;  // in the current attempt, indexed by rank
+  std::vector<uint64_t> addresses_;  // addresses in the current attempt, indexed by rank
   std::vector<uint32_t> overlapping_;
   std::vector<std::pair<uint64_t, uint64_t>> occupied_ranges_;
   uint64_t height_bytes_ = 0;

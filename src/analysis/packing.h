@@ -28,7 +28,7 @@ struct PackingOptions {
 };
 
 struct Packing {
-  std::vector<uint64_t> addresses{};  // one per lifetime, in the same order
+  std::vector<uint64_t> addresses{};  // one address per lifetime, in the same order
   uint64_t height_bytes = 0;          // the highest end address
   // Number of allocations that were placed in the lowest gap that can hold them. The other
   // allocations are tiny and share a region on top, or were placed after the budget was exhausted,

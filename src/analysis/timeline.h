@@ -30,8 +30,8 @@ struct Peak {
 };
 
 struct Timeline {
-  TimelinePoint initial{};              // before the first entry
-  std::vector<TimelinePoint> points{};  // after each entry
+  TimelinePoint initial{};              // state before the first entry
+  std::vector<TimelinePoint> points{};  // state after each entry
 
   Peak requested_peak{};  // `entry` is the first entry at the peak
   // Reserved memory often stays at its peak for many entries. `entry` is the first of these entries

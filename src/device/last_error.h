@@ -56,7 +56,7 @@ class SavedLastErrors {
  private:
   friend class LastError;
   struct StoredError {
-    std::weak_ptr<const char> lifetime{};  // of the LastError
+    std::weak_ptr<const char> lifetime{};  // expires with the LastError
     Status status{};
   };
   using StoredErrors = std::unordered_map<uint64_t, StoredError>;  // keyed by LastError::serial_

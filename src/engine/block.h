@@ -29,14 +29,14 @@ enum class BlockType : uint8_t { kClassic, kPaged };
 struct Block {
   BlockState state = BlockState::kFree;
   bool is_uncached = false;     // is a whole segment, which is released when the block is freed
-  bool in_block_table = false;  // in Engine::addresses()
+  bool in_block_table = false;  // whether Engine::addresses() contains the block
   BlockType type = BlockType::kClassic;
   uint32_t pin_count = 0;    // while positive, a freed block stays pending
-  uint32_t event_count = 0;  // of a pending block: events that must complete before it is free
+  uint32_t event_count = 0;  // number of events that must complete before a pending block is free
   StackId stack{};           // call stack of the allocation; valid while active
   DeviceAddress address;
   size_t bytes = 0;
-  size_t requested_bytes = 0;  // as passed to allocate; valid while active
+  size_t requested_bytes = 0;  // size passed to allocate; valid while active
   StreamId stream;
   // Other streams that use the block, declared by record_stream. A stream is removed once an event
   // marks the end of its use, or once no event is needed.

@@ -48,7 +48,7 @@ class EventQueues {
   void recycle_event(Device& device, EventId event);
 
   std::map<Key, Queue> queues_;                          // never contains an empty queue
-  std::map<Device*, std::vector<EventId>> idle_events_;  // for reuse
+  std::map<Device*, std::vector<EventId>> idle_events_;  // events that can be reused
 };
 
 }  // namespace ashlar

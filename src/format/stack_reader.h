@@ -48,11 +48,11 @@ class StackReader {
   std::vector<std::vector<std::string>> forward_stacks_;
   std::unordered_map<uint64_t, uint32_t>
       pair_index_;                // (stack, forward stack) to the combined stack
-  std::vector<uint32_t> frames_;  // of the stack being read; a member to reuse its capacity
+  std::vector<uint32_t> frames_;  // frames of the stack being read; a member to reuse its capacity
   // The additional fields of the frame that is being read; a member, so that its capacity is
   // reused.
   std::vector<std::pair<std::string_view, std::string_view>> extra_;
-  std::string key_;                   // in stack_index_, of the stack being read; reused
+  std::string key_;  // key of the stack being read in stack_index_; a member to reuse it
   std::vector<uint32_t> string_ids_;  // indexed by position in the store; 0: not in the tables yet
 };
 

@@ -96,7 +96,7 @@ struct Value {
     return kind == ValueKind::kInteger || kind == ValueKind::kLargeInteger;
   }
   bool is_container() const { return kind >= ValueKind::kTuple; }
-  uint32_t index() const { return static_cast<uint32_t>(bits); }  // for strings and containers
+  uint32_t index() const { return static_cast<uint32_t>(bits); }  // index of a string or container
   double as_double() const { return std::bit_cast<double>(bits); }
   friend bool operator==(const Value&, const Value&) = default;
 };

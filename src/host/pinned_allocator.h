@@ -151,12 +151,13 @@ class PinnedAllocator {
 
   mutable Mutex mutex_;
   std::condition_variable collected_;
-  bool collecting_ ASHLAR_GUARDED_BY(mutex_) = false;           // one thread at a time polls events
+  bool collecting_ ASHLAR_GUARDED_BY(mutex_) =
+      false;  // a thread is polling events; only one polls at a time
   std::deque<PinnedBlock> blocks_ ASHLAR_GUARDED_BY(mutex_);    // including unused records
   std::vector<PinnedBlock*> unused_ ASHLAR_GUARDED_BY(mutex_);  // records without memory
   std::map<const std::byte*, PinnedBlock*, std::less<>> by_address_ ASHLAR_GUARDED_BY(mutex_);
   PinnedPools pools_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<PinnedBlock*> to_release_ ASHLAR_GUARDED_BY(mutex_);  // to be released to the host
+  std::vector<PinnedBlock*> to_release_ ASHLAR_GUARDED_BY(mutex_);  // blocks to release to the host
   // The blocks that each capture used.
   std::map<CaptureId, std::vector<PinnedBlock*>> captured_ ASHLAR_GUARDED_BY(mutex_);
   HostStats stats_ ASHLAR_GUARDED_BY(mutex_);  // HostStats::size_classes is empty

@@ -103,7 +103,8 @@ class PinnedPending {
   std::vector<PinnedBlock*> unrecorded_
       ASHLAR_GUARDED_BY(mutex_);                              // blocks with uses left to record
   std::vector<Stranded> stranded_ ASHLAR_GUARDED_BY(mutex_);  // each counts as one event of a block
-  std::map<Device*, std::vector<EventId>> idle_events_ ASHLAR_GUARDED_BY(mutex_);  // for reuse
+  std::map<Device*, std::vector<EventId>> idle_events_
+      ASHLAR_GUARDED_BY(mutex_);  // events that can be reused
 };
 
 }  // namespace ashlar

@@ -15,7 +15,8 @@ namespace ashlar::http {
 
 // The maximum size of a head. A longer head is rejected while it is being received.
 inline constexpr size_t kMaxHeadBytes = size_t{16} << 10;
-inline constexpr size_t kMaxLineBytes = size_t{8} << 10;  // for the request line and each field
+inline constexpr size_t kMaxLineBytes = size_t{8}
+                                        << 10;  // limit for the request line and for each field
 inline constexpr size_t kMaxFields = 64;
 
 enum class Method { kGet, kPost };

@@ -29,7 +29,7 @@ std::vector<std::string> socket_names_in(std::string_view lines);
 // A monitored process, and a connection to it. The process belongs to the user of this process, or
 // to any user if that is root.
 struct MonitoredProcess {
-  pid_t pid = 0;  // in the PID namespace of this process
+  pid_t pid = 0;  // PID in the PID namespace of this process
   UniqueFd socket{};
 };
 

@@ -18,7 +18,7 @@ enum class Kind { kGauge, kCounter };
 // A metric. `Source` is the status of an allocator, a pool or an allocator of pinned memory.
 template <typename Source>
 struct Metric {
-  std::string_view name;  // without the "_total" suffix of counters
+  std::string_view name;  // name without the "_total" suffix of counters
   Kind kind = Kind::kGauge;
   std::string_view unit;  // the last part of the name; empty if the metric has no unit
   std::string_view help;

@@ -38,7 +38,7 @@ struct HostAllocatorStatus {
 };
 
 struct ProcessStatus {
-  int64_t pid = 0;  // in the process's own PID namespace
+  int64_t pid = 0;  // PID in the process's own PID namespace
   std::string program{};
   std::string version{};         // the version of Ashlar
   double monitored_seconds = 0;  // the time since monitoring started

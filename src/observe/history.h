@@ -95,7 +95,8 @@ class History {
   const StackTable& stacks() const { return stacks_; }
 
  private:
-  static constexpr auto kInherited = static_cast<RecordContext>(UINT8_MAX);  // above all levels
+  static constexpr auto kInherited =
+      static_cast<RecordContext>(UINT8_MAX);  // greater than all levels
 
   StackId capture_slow(const void* first);
 

@@ -34,7 +34,7 @@ struct ShareHandle {
   bool is_bare = false;
   DeviceUuid device{};
   ExporterToken exporter{};
-  uint32_t exporter_pid = 0;  // in the exporter's PID namespace; for error messages only
+  uint32_t exporter_pid = 0;  // PID in the exporter's PID namespace; for error messages only
   uint64_t share_id = 0;
   uint64_t offset = 0;  // the offset of the block in the range
   uint64_t bytes = 0;   // the size of the block, as requested by its owner

@@ -17,11 +17,11 @@ enum class BlockState : uint8_t {
   kLive,
   kPending,    // freed, but another stream may still use it
   kNotMapped,  // addresses without memory
-  kMerged,     // several small blocks
+  kMerged,     // several small blocks that are drawn as one
 };
 
 struct MapBlock {
-  uint64_t offset = 0;  // from the start of the segment
+  uint64_t offset = 0;  // distance from the start of the segment
   uint64_t bytes = 0;
   BlockState state = BlockState::kFree;
   uint64_t requested_bytes = 0;

@@ -30,7 +30,7 @@ struct MapExtent {
 // A part of a segment at which an extent is mapped. A mapping across several segments has one such
 // part in each of them.
 struct MappedRange {
-  uint64_t offset = 0;  // from the start of the segment
+  uint64_t offset = 0;  // distance from the start of the segment
   uint64_t bytes = 0;
   uint32_t extent = kNoIndex;  // index into ExtentMap::extents; kNoIndex: several, merged
   bool is_home = false;        // the memory is handed out here

@@ -137,7 +137,7 @@ TEST(RecordedSnapshots, RoundTripThroughEveryFormat) {
   }
 }
 
-// A pickle of 376 MB, too large for the repository.
+// The trace is a pickle of 376 MB, which is too large for the repository.
 TEST(RecordedSnapshots, ReadTheLongestTraceIfAvailable) {
   constexpr std::string_view kName = "shared/traces/llm_generate_long.1.pickle.xz";
   fs::path file = fs::path(ASHLAR_SOURCE_DIR).parent_path() / kName;

@@ -13,13 +13,13 @@
 namespace ashlar::model {
 
 enum class OperationKind {
-  kAllocate,  // `number` bytes on stream `which`
-  kFree,      // the live block with index `number` modulo the number of live blocks
+  kAllocate,  // allocates `number` bytes on stream `which`
+  kFree,      // frees the live block with index `number` modulo the number of live blocks
   kUse,       // uses the block that kFree would free, on stream `which`
   kFinish,    // stream `which` finishes its work
   kTrim,
   kFraction,  // sets one of a few memory fractions
-  kRoute,     // stream `which` to pool `number`, which is created if necessary
+  kRoute,     // routes stream `which` to pool `number`, which is created if necessary
   kUnroute,   // ends the routing to pool `number`
   kDrop,      // releases pool `number` completely
   kCapture,   // begins a capture of stream `which`, if none is in progress, routed to pool `number`

@@ -81,7 +81,7 @@ class MulticastTable {
   static void unmap_copies(ObjectEntry& entry);
 
   std::mutex mutex_;
-  uint64_t last_id_ = uint64_t{1} << 40;  // above all extent ids
+  uint64_t last_id_ = uint64_t{1} << 40;  // greater than all extent ids
   std::map<uint64_t, ObjectEntry> objects_;
 };
 

@@ -274,7 +274,7 @@ typedef struct ashlar_plugin ashlar_plugin;
 ASHLAR_C_API ashlar_status ashlar_plugin_load(ashlar_device* device, const char* library,
                                               const char* alloc_symbol, const char* free_symbol,
                                               ashlar_plugin** plugin) ASHLAR_C_NOEXCEPT;
-// Makes a plug-in of functions in the calling program. `hooks` may be null. The functions and the
+// Makes a plug-in from functions in the calling program. `hooks` may be null. The functions and the
 // table must stay valid until the process exits.
 ASHLAR_C_API ashlar_status ashlar_plugin_wrap(ashlar_device* device, ashlar_plugin_alloc alloc,
                                               ashlar_plugin_free free,
@@ -290,7 +290,7 @@ typedef struct ashlar_pool_options {
   int32_t no_split;       // segments are not split into several blocks
   int32_t never_remap;    // addresses are never remapped
   int32_t reserved;       // must be 0
-  const char* tag;        // for ashlar_pause and ashlar_resume; may be null
+  const char* tag;        // the tag for ashlar_pause and ashlar_resume; may be null
 } ashlar_pool_options;
 // Creates a pool with one reference, held by the caller. Null options select the defaults.
 ASHLAR_C_API ashlar_status ashlar_pool_create(ashlar_allocator* allocator,
@@ -446,7 +446,7 @@ typedef struct ashlar_trace_entry {
   size_t struct_size;
   ashlar_action action;
   int32_t reserved;
-  void* memory;  // for ASHLAR_ACTION_OOM: the device's free bytes
+  void* memory;  // for ASHLAR_ACTION_OOM, the number of free bytes of the device
   size_t bytes;
   ashlar_stream stream;
   ashlar_pool pool;

@@ -44,11 +44,11 @@ class DelayedFrees {
     // destroyed.
     std::shared_ptr<uint64_t> run_count = std::make_shared<uint64_t>(0);
   };
-  // Users with pending frees, by the entry at which the last of these frees completes.
+  // Users with pending frees, keyed by the entry at which the last of these frees completes.
   using UserMap = std::multimap<uint32_t, User>;
   struct Pending {
     UserMap::iterator user;
-    uint64_t number = 0;  // of the task, among the tasks of its stream
+    uint64_t number = 0;  // position of the task among the tasks of its stream
   };
 
   Result<UserMap::iterator> acquire_user(uint32_t completed_entry);
@@ -57,8 +57,8 @@ class DelayedFrees {
   sim::Machine& machine_;
   Engine& engine_;
   UserMap users_;
-  std::unordered_map<uint32_t, Pending> pending_;  // by allocation
-  std::vector<User> idle_users_;                   // for reuse
+  std::unordered_map<uint32_t, Pending> pending_;  // keyed by allocation
+  std::vector<User> idle_users_;                   // users that can be reused
   size_t stream_count_ = 0;
 };
 

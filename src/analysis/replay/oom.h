@@ -73,7 +73,7 @@ struct OomReport {
   size_t segment_bytes = 0;  // size of the segment that the request needs
   StreamId stream{};
   StackId stack{};
-  size_t device_free_bytes = 0;  // from the recording or, if missing there, from the replay
+  size_t device_free_bytes = 0;  // as recorded or, if not recorded, as replayed
   OomLimit limit{};
   std::optional<OomState> state{};  // unset: the replay did not reproduce the recorded failure
   TuneResult settings{};

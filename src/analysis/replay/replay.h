@@ -63,7 +63,7 @@ struct ReplayResult {
   std::vector<ReservedChange> reserved{};
   uint32_t peak_entry = 0;  // the first entry with the peak of reserved bytes
   // State after entry `inspect_after`, or at the first failure if `stop_at_oom` is set.
-  std::vector<SnapshotSegment> inspected_segments{};      // with recorded streams and pools
+  std::vector<SnapshotSegment> inspected_segments{};  // with the recorded ids of streams and pools
   std::vector<PlacedAllocation> inspected_allocations{};  // sorted by address
 };
 

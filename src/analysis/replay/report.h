@@ -24,9 +24,10 @@ struct Alternative {
 };
 
 struct Report {
-  ReplayResult replayed{};          // under the recorded settings
-  GapCauses causes{};               // at the peak of reserved memory
-  std::vector<uint32_t> at_peak{};  // indexes into Allocations::all, including pending frees
+  ReplayResult replayed{};  // the replay under the recorded settings
+  GapCauses causes{};       // causes at the peak of reserved memory
+  std::vector<uint32_t>
+      at_peak{};  // indexes of the allocations at the peak, including pending frees
   LowerBound bound{};
   std::vector<Alternative> alternatives{};  // sorted by failures, then by reserved bytes
   size_t initial_reserved_bytes = 0;        // not 0: the beginning of the history is missing

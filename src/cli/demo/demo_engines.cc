@@ -16,7 +16,7 @@ namespace {
 
 constexpr DeviceIndex kDevice{0};
 constexpr size_t kWeightBytes = 12 * kMiB;  // size of a layer's weights
-constexpr size_t kBytesPerPixel = 128;      // of the first layer's output
+constexpr size_t kBytesPerPixel = 128;      // size of the first layer's output per pixel
 constexpr size_t kEvaluatedImages = 48;
 
 struct EngineSettings {

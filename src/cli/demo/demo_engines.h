@@ -26,8 +26,8 @@ struct TrainingLoad {
 
 // The result with one allocator.
 struct EngineRun {
-  std::string name{};   // for a legend
-  std::string title{};  // for a table
+  std::string name{};   // name for a legend
+  std::string title{};  // longer name for a table
   Timeline timeline{};  // a point after each layer and each pass
   AllocatorStats stats{};
   sim::CallCosts driver{};

@@ -18,7 +18,7 @@ namespace ashlar {
 // The statistics that device and host allocators have in common. Negative integers in the response
 // are read as zero.
 struct LiveMemoryStats {
-  uint64_t number = 0;  // of the allocator, in the order of creation
+  uint64_t number = 0;  // number of the allocator, in the order of creation
   std::string backend{};
   uint64_t device = 0;
   std::string device_name{};
@@ -29,7 +29,7 @@ struct LiveMemoryStats {
   uint64_t allocated_bytes = 0;
   uint64_t requested_bytes = 0;
   uint64_t blocks = 0;
-  uint64_t allocations = 0;  // like all counters below: since the last reset
+  uint64_t allocations = 0;  // counted, like the two fields below, since the last reset
   uint64_t retries = 0;
   uint64_t ooms = 0;
 };

@@ -46,7 +46,7 @@ struct ModuleApi {
   gpu::abi::Function<Module*, const void*> load_data;
   gpu::abi::Function<Module> unload;
   gpu::abi::Function<Kernel*, Module, const char*> get_function;
-  gpu::abi::Function<Kernel> func_load;  // since CUDA 12.4
+  gpu::abi::Function<Kernel> func_load;  // available since CUDA 12.4
   gpu::abi::Function<Kernel, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                      gpu::abi::Stream, void**, void**>
       launch_kernel;

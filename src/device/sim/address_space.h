@@ -106,7 +106,7 @@ class AddressSpace {
   struct Reservation {
     size_t bytes = 0;
     DeviceIndex owner;
-    uint64_t shadow_distance = 0;  // 0 with Backing::kBookkeeping
+    uint64_t shadow_distance = 0;  // 0 if the backing is Backing::kBookkeeping
     bool is_allocation = false;  // created by allocate(); the user must not free it or map into it
     size_t watch = kNoWatch;     // see host_access.h
   };

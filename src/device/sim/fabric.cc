@@ -27,7 +27,7 @@ struct HandleLayout {
   uint8_t version = 0;
   uint8_t kind = 0;
   std::array<uint8_t, 2> reserved{};
-  uint32_t pid = 0;  // in the exporter's PID namespace; for error messages only
+  uint32_t pid = 0;  // exporter's PID in its own PID namespace; for error messages only
   std::array<uint8_t, 16> socket_name{};
   std::array<uint8_t, 16> secret{};
   std::array<uint8_t, 20> reserved_tail{};

@@ -85,8 +85,8 @@ class PeakTracker {
  private:
   // The number of arenas that share the headroom of one sum, and the headroom that they request.
   struct HeadroomShares {
-    PeakHeadroom wanted{};               // by all arenas together
-    PeakHeadroom wanted_by_requester{};  // the part of `wanted` for the requester
+    PeakHeadroom wanted{};               // headroom wanted by all arenas together
+    PeakHeadroom wanted_by_requester{};  // the part of `wanted` that the requester wants
     int64_t count = 0;
 
     void add(const PeakHeadroom& request, bool is_requester) {

@@ -83,7 +83,7 @@ struct RunOptions {
 // A request to fill `count` words of one rank's memory with `value`.
 struct WordFillRequest {
   int rank = 0;       // the owner of the memory
-  size_t offset = 0;  // in bytes, from the start of the user's pad; a multiple of 4
+  size_t offset = 0;  // distance in bytes from the start of the user's pad; a multiple of 4
   size_t count = 0;
   uint32_t value = 0;
 };

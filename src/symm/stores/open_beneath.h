@@ -13,8 +13,8 @@
 namespace ashlar::symm {
 
 struct OpenMode {
-  int flags = 0;           // of open(2); O_CLOEXEC is added
-  mode_t permissions = 0;  // of a new file; used only with O_CREAT
+  int flags = 0;           // flags of open(2); O_CLOEXEC is added
+  mode_t permissions = 0;  // permissions of a new file; used only with O_CREAT
 };
 
 // Opens the file `path`, which is relative to the directory `folder_fd`. Returns an invalid

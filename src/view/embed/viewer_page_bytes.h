@@ -10,7 +10,7 @@ namespace ashlar::view {
 struct ViewerPageBytes {
   const unsigned char* bytes = nullptr;
   size_t compressed_bytes = 0;  // 0: this build has no page
-  size_t html_bytes = 0;        // after decompression
+  size_t html_bytes = 0;        // size after decompression
 };
 
 ViewerPageBytes viewer_page_bytes();

@@ -15,7 +15,7 @@ namespace {
 
 // Returns the peak of live bytes, which is a lower bound on the height of any packing.
 uint64_t bound_of(const std::vector<Lifetime>& lifetimes) {
-  std::map<uint32_t, uint64_t> changes;  // by time, modulo 2^64
+  std::map<uint32_t, uint64_t> changes;  // keyed by time; values modulo 2^64
   for (const Lifetime& each : lifetimes) {
     changes[each.begin] += each.bytes;
     changes[each.end] -= each.bytes;

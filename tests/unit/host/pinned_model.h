@@ -26,7 +26,7 @@ struct ModelBlock {
   size_t pool = 0;          // 0 is the default pool
   std::set<size_t> uses{};  // streams without a recorded event
   std::set<uint64_t> captures{};
-  std::map<size_t, int> wait_until{};  // by stream: done_count from which the stream is done
+  std::map<size_t, int> wait_until{};  // keyed by stream: done_count from which the stream is done
 };
 
 struct ModelStream {

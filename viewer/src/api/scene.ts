@@ -23,9 +23,9 @@ export interface DocumentScene {
   streams: string[];
   pools: string[];
   annotations: { entry: number; text: string }[]; // possibly truncated, like `ooms`
-  annotation_count: number; // before truncation
+  annotation_count: number; // number of annotations before truncation
   ooms: { entry: number; requested: number; free: number }[];
-  oom_count: number; // before truncation
+  oom_count: number; // number of failures before truncation
   allocations: number;
   moments: number[] | null;
 }
@@ -59,7 +59,7 @@ export interface LiveMemory {
   allocated_bytes: number;
   requested_bytes: number;
   blocks: number;
-  allocations: number; // like all counters below: since the last reset
+  allocations: number; // counted, like the two fields below, since the last reset
   retries: number;
   ooms: number;
 }

@@ -12,7 +12,7 @@ import { byteAxis, curveOptions } from "./curves.ts";
 import { useWholeTile } from "./overview.tsx";
 import { watchSize } from "./use_chart.ts";
 
-const kSteps = 400; // of the x axis, from start to end of each run
+const kSteps = 400; // steps of the x axis, from start to end of each run
 const kHeight = 260;
 // Blue, lighter in the dark theme, and vermilion.
 const kColors = {

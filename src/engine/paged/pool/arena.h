@@ -172,8 +172,8 @@ class Arena {
   void merge_next(PagedBlock* block);
 
   BlockTable& addresses_;  // the engine's table
-  PeakLevel level_;        // for both sub-arenas together
-  PeakLevel highest_;      // for both sub-arenas together
+  PeakLevel level_;        // the level of both sub-arenas together
+  PeakLevel highest_;      // the highest level of both sub-arenas together
 
   std::vector<std::unique_ptr<std::array<PagedBlock, 64>>> chunks_;  // 8 KiB each: two pages
   PagedBlock* unused_blocks_ = nullptr;                              // linked by `list_next`

@@ -32,8 +32,8 @@ struct Amount {
 
 // Invariant: allocated() == total_allocated - total_freed + allocated_at_reset.
 struct Counters {
-  Amount total_allocated;  // since the totals were reset
-  Amount total_freed;      // since the totals were reset
+  Amount total_allocated;  // amount allocated since the totals were reset
+  Amount total_freed;      // amount freed since the totals were reset
   Amount pending;          // freed by the caller, still used by another stream
   Amount allocated_at_reset;
   Amount active_at_reset;

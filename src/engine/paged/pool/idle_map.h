@@ -28,7 +28,7 @@ class IdleMap {
     grow_capacity(attached_ids_, count + 1);
     grow_capacity(free_ends_, count + 1);
   }
-  // Call when the pool appends an extent. REQUIRES: capacity is reserved.
+  // Must be called when the pool appends an extent. REQUIRES: capacity is reserved.
   void add() {
     uses_.push_back(Use::kActive);
     blocks_.push_back(nullptr);

@@ -45,7 +45,7 @@ struct Extent {
   };
   ExtentId id;
   size_t bytes = 0;
-  size_t index = 0;               // in `PagedPool::extents`
+  size_t index = 0;               // position in `PagedPool::extents`
   Mapping origin{};               // the first mapping; `view` is null once that is unmapped
   View* attached_view = nullptr;  // null: detached, part of no view's blocks, and idle
   size_t attached_slot = 0;
@@ -81,7 +81,7 @@ struct alignas(64) PagedBlock : Block {
   PagedBlock* next = nullptr;
   PagedBlock* list_previous = nullptr;  // neighbours in a free list
   PagedBlock* list_next = nullptr;
-  bool is_small = false;  // same as its view
+  bool is_small = false;  // whether its view is for small blocks
   uint32_t slot = 0;      // the slot that the block covers, while detached
 
   bool is_detached() const { return state == BlockState::kUnmapped; }
@@ -143,8 +143,8 @@ struct IdleCount {
 struct alignas(64) View {
   Arena* arena = nullptr;
   bool is_small = false;
-  bool is_plain = false;            // one allocation of the device or of a segment source
-  bool is_in_return_queue = false;  // in `Arena::return_queue`
+  bool is_plain = false;  // the view is one allocation of the device or of a segment source
+  bool is_in_return_queue = false;  // the view is in `Arena::return_queue`
   bool is_retired = false;          // all slots are retired; the addresses are freed with them
   uint32_t displaced_count = 0;     // slots with a displaced extent
   size_t granule_bytes = 1;         // the device's granule; slots end at multiples of it

@@ -119,7 +119,7 @@ struct DeviceState {
   uint32_t has_left;      // whether this rank, after a mismatch, has passed the final barrier
   ResultKind outcome;
   uint64_t outcome_rank;
-  uint64_t needed_bytes;  // for an all-to-all-v: the size of the incoming rows
+  uint64_t needed_bytes;  // size of the incoming rows of an all-to-all-v
   uint64_t began_ns;
   uint64_t scratch;
   CallWords call;
@@ -186,11 +186,11 @@ struct ReduceArguments {
 };
 
 enum class CopyKind : uint32_t {
-  kPull,     // from every range to `out`
-  kPush,     // from `in` to every range
-  kFromOne,  // from the range of `peer` to `out`
+  kPull,     // copies from every range to `out`
+  kPush,     // copies from `in` to every range
+  kFromOne,  // copies from the range of `peer` to `out`
   kFromScratch,
-  kRows,  // from every buffer to `out`, as announced by the peers
+  kRows,  // copies rows from every buffer to `out`, as announced by the peers
 };
 
 struct CopyArguments {
