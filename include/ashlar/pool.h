@@ -58,8 +58,9 @@ using RouteFilter = std::function<bool(StreamId stream)>;
 
 // The effect of restoring a checkpoint. An address may be in both lists.
 struct RestoredPool {
-  std::vector<DeviceAddress> freed{};  // no longer allocated: call Buffer::release on their buffers
-  std::vector<Buffer> allocated{};     // allocated again, with the sizes they had
+  std::vector<DeviceAddress>
+      freed{};  // blocks that are not allocated any more: call Buffer::release on their buffers
+  std::vector<Buffer> allocated{};  // blocks that were allocated again, each with its recorded size
 };
 
 // The pools of one allocator: `allocator.pools()`. Thread safe. Unless documented otherwise,

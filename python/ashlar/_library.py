@@ -19,13 +19,13 @@ C_VERSION_MAJOR = 1  # the major version of the C header that this file was writ
 STATUS_OK = 0
 # The exceptions for values of ashlar_status. All other failures become an Error.
 _EXCEPTIONS = {
-    1: OutOfMemoryError,  # device memory
+    1: OutOfMemoryError,  # out of device memory
     2: InvalidArgument,
     3: InvalidArgument,  # unsupported
     4: DeviceError,  # device fault
     5: DeviceError,  # device lost
     6: FormatError,
-    7: OutOfMemoryError,  # host memory
+    7: OutOfMemoryError,  # out of host memory
     9: TimeoutError,
     10: PeerError,
 }

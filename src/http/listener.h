@@ -31,7 +31,7 @@ Result<Listener> listen_local(std::string_view name);
 // read this process's memory anyway; false if the user is unknown.
 bool is_local_peer_own_user(int socket_fd);
 
-// Both ports of a connection over 127.0.0.1.
+// The two ports of a connection over 127.0.0.1.
 struct LoopbackPorts {
   uint16_t own = 0;
   uint16_t peer = 0;

@@ -16,7 +16,8 @@ struct RemotePe {
   int pe = 0;
 };
 
-// Elements at base, base + stride, and so on. The stride counts elements and is at least 1.
+// The elements at base, base + stride, base + 2 * stride and so on. The stride counts elements and
+// is at least 1.
 template <typename Base>
 struct Strided {
   Base base;

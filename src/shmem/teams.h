@@ -58,7 +58,7 @@ class Team {
   std::atomic<PeGroup*> joined_group_{nullptr};
 };
 
-// `size` PEs of the world: `start`, `start` + 2^`log_stride`, and so on.
+// A set of `size` PEs of the world: `start`, `start` + 2^`log_stride`, and so on.
 struct ActiveSet {
   int start = 0;
   int log_stride = 0;

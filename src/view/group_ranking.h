@@ -30,7 +30,7 @@ class GroupRanking {
 
   // The groups that are shown individually, largest first.
   const std::vector<uint32_t>& shown() const { return shown_; }
-  // Whether there are groups outside of shown(). These groups share one row after the others.
+  // Returns whether there are groups outside of shown(), which share one row below those groups.
   bool has_others() const { return has_others_; }
   // For each allocation, the index of its group in shown(), or shown().size() for other groups.
   const std::vector<uint8_t>& row_of() const { return row_of_; }

@@ -142,7 +142,8 @@ static void test_streams_and_work(ashlar_device* device, ashlar_allocator* alloc
   ASHLAR_EXPECT(ashlar_stream_destroy(device, second) == ASHLAR_INVALID_ARGUMENT);
 }
 
-// Also if the stream's memory is cached and was last allocated on the fast path.
+// A destroyed stream must be rejected even if its memory is cached and was last allocated on the
+// fast path.
 static void test_destroyed_streams(ashlar_device* device) {
   const char* const engines[] = {"engine:paged", "engine:classic", "engine:async"};
   for (size_t i = 0; i < sizeof engines / sizeof engines[0]; ++i) {
@@ -165,7 +166,7 @@ static void test_destroyed_streams(ashlar_device* device) {
   }
 }
 
-// Blocks passed to an allocator that does not own them, for each pair of engines.
+// Allocators must reject blocks that they do not own, for each pair of engines.
 static void test_foreign_blocks(ashlar_device* device) {
   const char* const engines[] = {"engine:paged", "engine:paged", "engine:classic",
                                  "engine:classic"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests properties, memory statistics and the last error.
+// Tests a device's properties, memory statistics and last error.
 #include <bit>
 #include <set>
 #include <thread>

@@ -213,8 +213,8 @@ ASHLAR_C_API ashlar_status ashlar_base_allocation(ashlar_allocator* allocator, v
 // Allocation by handle, which saves the lookup of the address. Using a freed block returns
 // ASHLAR_INVALID_ARGUMENT unless the block was allocated again.
 
-// Like ashlar_allocate, but the block must be freed by its handle, and 0 bytes are
-// ASHLAR_INVALID_ARGUMENT.
+// Like ashlar_allocate, but the block must be freed by its handle.
+// ASHLAR_INVALID_ARGUMENT if `bytes` is 0.
 ASHLAR_C_API ashlar_status ashlar_allocate_block(ashlar_allocator* allocator, size_t bytes,
                                                  ashlar_stream stream,
                                                  ashlar_block** block) ASHLAR_C_NOEXCEPT;

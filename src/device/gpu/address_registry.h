@@ -63,11 +63,12 @@ class AddressRegistry {
   void set_access(AddressRange range, DeviceIndex accessor, Access access);
   void remove_mappings(AddressRange range);
 
+  void set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled);
+
   // --- queries
 
-  void set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled);
-  // Describes the memory at an address. The kind is kUnknown if the address is reserved but not
-  // mapped. Returns nullopt if the address is not in the registry.
+  // Describes the memory at an address. The result's kind is kUnknown if the address is reserved
+  // but not mapped. Returns nullopt if the address is not in the registry.
   std::optional<AddressDescription> describe(DeviceAddress at) const;
   // Checks that `accessor` has `wanted` access to the range. kInvalidArgument: the range is empty
   // or overflows, or `accessor` lacks this access to part of the range. Returns nullopt if the

@@ -27,9 +27,9 @@ class Scheduler {
   // Returns a number for a new stream. The schedule depends on these numbers and not on the
   // addresses of streams, so that it is reproducible.
   uint64_t next_stream_number() { return stream_count_.fetch_add(1, std::memory_order_relaxed); }
-  // Called by the streams, which hold their own locks: whether the stream has work and is neither
-  // running nor paused, and whether it is paused by pause_until_waited. Only streams that these
-  // functions name cost time later, so idle and paused streams cost none.
+  // A stream calls the next two functions with its own lock held. It is runnable if it has work and
+  // is neither running nor paused. A step examines only the streams that these functions have set,
+  // so idle and paused streams do not slow it down.
   void set_runnable(SimStream& stream, bool is_runnable) ASHLAR_EXCLUDES(index_mutex_);
   void set_paused_until_waited(SimStream& stream, bool is_paused) ASHLAR_EXCLUDES(index_mutex_);
 

@@ -35,7 +35,7 @@ class StreamOrderedPool {
   void reset_peaks();
   void set_threshold(size_t keep_bytes);
   void trim(size_t keep_bytes);
-  // Trims to the threshold. Called when the host has synchronized.
+  // Trims to the threshold. Called after the host has synchronized.
   void trim_to_threshold();
 
  private:

@@ -44,7 +44,7 @@ class DriverPoolSource final : public SegmentSource {
   Status trim_to(size_t keep_bytes);
   Status wait_for_frees();
 
-  // All zero if the device reports no statistics.
+  // Returns zeros if the device reports no statistics.
   DriverPoolStats stats() const;
   void reset_peaks();
 

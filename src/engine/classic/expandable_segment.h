@@ -22,8 +22,8 @@ class ExpandableSegment {
     size_t reserve_bytes = 0;    // a multiple of the granule
     bool can_export_fd = false;  // create extents that other processes can open
   };
-  // `device` and `accessors` outlive the segment. Memory is mapped with access for all devices that
-  // `accessors` contains at that time, including `device` itself.
+  // `device` and `accessors` outlive the segment. Newly mapped memory is accessible to all devices
+  // that `accessors` contains when the memory is mapped, which must include `device`.
   static Result<std::unique_ptr<ExpandableSegment>> create(
       Device& device, const Options& options, const std::vector<DeviceIndex>& accessors);
   // Unmaps all memory without waiting, and frees the addresses. Device errors are ignored.

@@ -62,7 +62,7 @@ struct PeerConnection {
   UniqueFd socket{};
   int peer = 0;
   std::string group{};  // for error messages
-  // Also owned by the group. The channel's thread may report to it after the group is destroyed.
+  // Shared with the group. The channel's thread may report a failure after the group is destroyed.
   std::shared_ptr<Failure> failure{};
   // Held from receiving a message until it is handled. After a disconnect, both the group and the
   // channel's thread receive: without the lock, one could report a dead peer while the other has

@@ -27,7 +27,7 @@ class PeerConnections {
   };
 
   // Does not connect yet. Connections that peers open wait in the channel until `connect` accepts
-  // them. REQUIRES: `channel` outlives this.
+  // them. REQUIRES: `channel` outlives this object.
   PeerConnections(Channel& channel, const Options& options, std::shared_ptr<Failure> failure);
   // If `close_all` was not called, peers treat this rank as dead.
   ~PeerConnections();

@@ -35,7 +35,7 @@ class Exchange {
     std::chrono::milliseconds failure_ttl = std::chrono::seconds(15);
   };
 
-  // REQUIRES: `failure_record` has the same prefix and outlives this.
+  // REQUIRES: `failure_record` has the same prefix and outlives this object.
   Exchange(std::shared_ptr<Store> store, FailureRecord& failure_record, Options options);
 
   const RankInfo& rank_info() const { return options_.rank_info; }
@@ -45,8 +45,8 @@ class Exchange {
   // long for the store again (kTimeoutAfterStoreLoss).
   bool has_lost_store() const { return has_lost_store_; }
 
-  // Returns the values of all ranks, indexed by rank. On failure, the message of kTimeout names the
-  // missing ranks, and that of kPeerLost the rank that died.
+  // Returns the values of all ranks, indexed by rank. The message of kTimeout names the missing
+  // ranks, and the message of kPeerLost names the rank that died.
   Result<std::vector<std::string>> all_gather(std::string_view bytes, Deadline deadline);
   Status barrier(Deadline deadline);
   // Returns ok if all ranks pass ok. If ranks pass errors, returns all of these errors as one

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One thread per process that periodically runs a task for each group of the process. The task
-// publishes a heartbeat and checks those of the other ranks. Thread safe.
+// publishes a heartbeat and checks the heartbeats of the other ranks. Thread safe.
 #pragma once
 
 #include <chrono>

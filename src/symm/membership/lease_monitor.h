@@ -29,7 +29,7 @@ class LeaseMonitor final : public HeartbeatTask {
     std::chrono::milliseconds key_ttl = std::chrono::minutes(10);  // time to live of the heartbeat
   };
 
-  // REQUIRES: `failure_record` outlives this.
+  // REQUIRES: `failure_record` outlives this object.
   LeaseMonitor(std::shared_ptr<Store> store, FailureRecord& failure_record, Options options);
 
   // Called on the heartbeat thread only.

@@ -69,7 +69,7 @@ class RankHeap {
     std::shared_ptr<const PoolBuffer> pool_buffer{};
   };
 
-  // REQUIRES: `process` and `backend` outlive this.
+  // REQUIRES: `process` and `backend` outlive this object.
   RankHeap(Process& process, Backend& backend, const Options& options)
       : process_(process), backend_(backend), options_(options) {}
   ~RankHeap() { release_multicast(Deadline::Clock::time_point::max()); }

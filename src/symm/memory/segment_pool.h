@@ -38,7 +38,7 @@ class SegmentPool {
     PoolCallLog::State calls{};  // number of calls and their hash
   };
 
-  // REQUIRES: `heap` outlives this.
+  // REQUIRES: `heap` outlives this object.
   SegmentPool(RankHeap& heap, Options options);
   // Frees all segments. Memory that other ranks or handles have mapped stays mapped.
   ~SegmentPool();

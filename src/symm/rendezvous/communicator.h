@@ -161,7 +161,7 @@ class Communicator {
   FailureRecord failure_record_;
   LeaseMonitor lease_monitor_;
   std::shared_ptr<const PeerTable> pads_;  // set by `join`, constant afterwards
-  // Also owned by peer tables, which may outlive the communicator.
+  // Shared with peer tables, which may outlive the communicator.
   const std::shared_ptr<MulticastReleaser> multicast_releaser_ =
       std::make_shared<MulticastReleaser>();
 

@@ -26,7 +26,7 @@ namespace ashlar::symm {
 
 class RemotePads {
  public:
-  // `pads` is the memory of the group pads. REQUIRES: `pads` outlives this.
+  // `pads` is the memory of the group pads. REQUIRES: `pads` outlives this object.
   RemotePads(const RemoteMemory& pads, RankInfo rank_info, int channel_count)
       : pads_(pads),
         rank_info_(rank_info),

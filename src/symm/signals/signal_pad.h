@@ -53,7 +53,7 @@ class SignalSlots {
   Status check_reachable(int rank) const;
   Status check_all_reachable() const;
 
-  // REQUIRES: all three are in range, and the owner is reachable.
+  // REQUIRES: the arguments are in range, and the owner is reachable.
   WaitWord<uint32_t> slot(int owner, int channel, int source) const;
 
  private:
@@ -81,8 +81,8 @@ class SignalSlots {
 class SignalPads {
  public:
   // `bases` has one pointer per rank to pad_bytes() zeroed bytes, aligned to a line; null for ranks
-  // on other machines, which `remote` reaches. REQUIRES: `remote` is null or outlives this. Returns
-  // kInvalidArgument if a rank, size or alignment is invalid.
+  // on other machines, which `remote` reaches. REQUIRES: `remote` is null or outlives this object.
+  // Returns kInvalidArgument if a rank, size or alignment is invalid.
   static Result<SignalPads> make(int rank, int channel_count, std::vector<std::byte*> bases,
                                  RemotePads* remote = nullptr);
 
@@ -100,7 +100,7 @@ class SignalPads {
   // channel.
   Result<SignalSlots> user_slots(size_t user_pad_bytes, std::vector<std::byte*> bases) const;
 
-  // REQUIRES: all three are in range, and the owner is reachable.
+  // The next three functions require that the arguments are in range and the owner is reachable.
   PadLine& line(int owner, int channel, int source) const;
   WaitWord<uint64_t> counter(int owner, int channel, int source) const;
   WaitWord<uint64_t> barrier(int owner, int channel, int source) const;

@@ -77,7 +77,7 @@ class RemoteMemory {
     return {};
   }
 
-  // Also owned by the communicator and by the memory of other blocks.
+  // Shared with the communicator and the memory of other blocks.
   const std::shared_ptr<const RemoteRanks> remotes_;
   const LocalRegion local_;
   const std::vector<std::unique_ptr<RemoteRegion>> regions_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of reuse across streams.
+// Tests of how memory is reused by other streams.
 #include "classic_fixture.h"
 
 namespace ashlar::classic {

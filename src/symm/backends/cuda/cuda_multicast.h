@@ -15,7 +15,7 @@ namespace ashlar::symm {
 
 class CudaMulticast final : public MulticastDriver {
  public:
-  // `device` must outlive this.
+  // `device` must outlive this object.
   explicit CudaMulticast(gpu::GpuDevice& device);
 
   Status availability() const override { return availability_; }

@@ -18,7 +18,7 @@ namespace ashlar::symm {
 
 class PinnedSlotPool {
  public:
-  // `device` must outlive this.
+  // `device` must outlive this object.
   explicit PinnedSlotPool(Device& device) : device_(device) {}
   ~PinnedSlotPool();
   PinnedSlotPool(const PinnedSlotPool&) = delete;

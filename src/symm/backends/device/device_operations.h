@@ -16,8 +16,8 @@ namespace ashlar::symm {
 
 class DeviceOperations : public Operations {
  public:
-  // `device` must outlive this. `no_kernels` is the reason why the kernels of this build cannot be
-  // used, or an ok status if the build has none.
+  // `device` must outlive this object. `no_kernels` is the reason why the kernels of this build
+  // cannot be used, or an ok status if the build has none.
   DeviceOperations(Device& device, const OperationsOptions& options, Status no_kernels = {})
       : options_(options),
         blocking_streams_(device),

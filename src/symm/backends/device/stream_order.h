@@ -16,7 +16,7 @@ namespace ashlar::symm {
 
 class StreamOrder {
  public:
-  // `device` must outlive this.
+  // `device` must outlive this object.
   explicit StreamOrder(Device& device) : device_(device) {}
   ~StreamOrder();
   StreamOrder(const StreamOrder&) = delete;

@@ -65,7 +65,7 @@ struct MulticastHandle {
 // steps in reverse order. The bound memory must outlive this, since unbinding freed memory fails.
 class Multicast {
  public:
-  // `driver` must outlive this.
+  // `driver` must outlive this object.
   explicit Multicast(MulticastDriver& driver) : driver_(driver) {}
   ~Multicast();
   Multicast(const Multicast&) = delete;

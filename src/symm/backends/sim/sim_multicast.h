@@ -21,7 +21,7 @@ namespace ashlar::symm {
 
 class SimMulticast final : public MulticastDriver {
  public:
-  // `device` must outlive this.
+  // `device` must outlive this object.
   explicit SimMulticast(Device& device) : device_(device) {}
   ~SimMulticast() override;
 

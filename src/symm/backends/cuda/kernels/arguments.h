@@ -213,7 +213,7 @@ struct CopyArguments {
 struct MultimemArguments {
   CommonArguments common;
   uint32_t barrier;
-  uint32_t is_alone;   // not part of a collective: no preceding barrier, and `common` is unused
+  uint32_t is_alone;   // not part of a collective: has no barrier and does not use `common`
   uint64_t multicast;  // this and the next two addresses are aligned to 16 bytes
   uint64_t from;       // the source of a store
   uint64_t to;         // the destination of a sum; 0 for all ranks

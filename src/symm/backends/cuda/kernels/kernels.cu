@@ -31,8 +31,8 @@ ASHLAR_KERNEL ashlar_symm_reduce_u16(const ReduceArguments args) { run_reduce<ui
 ASHLAR_KERNEL ashlar_symm_reduce_u32(const ReduceArguments args) { run_reduce<uint32_t>(args); }
 ASHLAR_KERNEL ashlar_symm_reduce_u64(const ReduceArguments args) { run_reduce<uint64_t>(args); }
 
-// Not in images for GPUs without multicast; the library finds out which kernels an image has when
-// it loads the image.
+// These kernels are not in images for GPUs without multicast. The library finds out which kernels
+// an image has when it loads the image.
 #if defined(ASHLAR_HAS_MULTIMEM)
 ASHLAR_KERNEL ashlar_symm_multimem_store(const MultimemArguments args) { run_multimem_store(args); }
 ASHLAR_KERNEL ashlar_symm_multimem_sum_f32(const MultimemArguments args) {

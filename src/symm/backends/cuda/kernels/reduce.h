@@ -77,7 +77,7 @@ ASHLAR_ON_DEVICE Stored from_wide(Wide value) {
   }
 }
 
-// Reduces one element: `begin` takes the value of the first rank, `add` those of the other ranks in
+// Reduces one element: `begin` takes the value of the first rank, `add` the values of the others in
 // rank order, and `end` returns the result.
 template <typename Stored, typename Op>
 struct ElementReducer {
