@@ -262,13 +262,13 @@ void Channel::finish_handshake(UniqueFd socket) {
                               !got->fd.valid() && hello->text == bytes_of(address_.token);
   if (!is_valid_hello) return;
   MutexLock lock(mutex_);
-  if (pending_.size() >= limits_.max_pending) drop_closed_pending();
+  if (pending_.size() >= limits_.max_pending) drop_closed_pending_locked();
   if (pending_.size() >= limits_.max_pending) return;
   pending_.insert_or_assign(ConnectionId{hello->group, hello->from, hello->to}, std::move(socket));
   arrived_.notify_all();
 }
 
-void Channel::drop_closed_pending() {
+void Channel::drop_closed_pending_locked() {
   std::erase_if(pending_, [](const auto& each) {
     pollfd polled{each.second.get(), POLLRDHUP, 0};
     return ::poll(&polled, 1, 0) > 0;

@@ -128,7 +128,7 @@ class Channel {
   bool poll_once(PollSet& poll_set);
   void begin_handshake(std::vector<Handshake>& handshakes);
   void finish_handshake(UniqueFd socket);
-  void drop_closed_pending() ASHLAR_REQUIRES(mutex_);
+  void drop_closed_pending_locked() ASHLAR_REQUIRES(mutex_);
   void handle_disconnect(const std::shared_ptr<PeerConnection>& connection);
   // Interrupts the `poll` of the channel's thread. Called on any thread.
   void wake() const;

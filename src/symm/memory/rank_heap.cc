@@ -22,7 +22,7 @@ Result<std::byte*> RankHeap::allocate(size_t bytes, const AllocationOptions& opt
   if (options.persistent_id) {
     MutexLock lock(mutex_);
     const auto known = persistent_.find({options.group, *options.persistent_id});
-    if (known != persistent_.end()) return reuse_persistent(*known->second, bytes);
+    if (known != persistent_.end()) return reuse_persistent_locked(*known->second, bytes);
   }
   Result<std::shared_ptr<HeapBlock>> made = make_block(bytes, options_.pad_bytes);
   if (!made.ok()) return made.status();
@@ -35,7 +35,7 @@ Result<std::byte*> RankHeap::allocate(size_t bytes, const AllocationOptions& opt
   if (options.persistent_id) {
     const PersistentKey key(options.group, *options.persistent_id);
     const auto [known, is_new] = persistent_.try_emplace(key, block);
-    if (!is_new) return reuse_persistent(*known->second, bytes);
+    if (!is_new) return reuse_persistent_locked(*known->second, bytes);
   }
   Sequence& sequence = sequences_.try_emplace(options.group, Sequence{0, kHashSeed}).first->second;
   sequence.hash = hash_append(sequence.hash, uint64_t{bytes});
@@ -47,7 +47,7 @@ Result<std::byte*> RankHeap::allocate(size_t bytes, const AllocationOptions& opt
   return block->buffer();
 }
 
-Result<std::byte*> RankHeap::reuse_persistent(HeapBlock& block, size_t bytes) {
+Result<std::byte*> RankHeap::reuse_persistent_locked(HeapBlock& block, size_t bytes) {
   if (block.is_live) {
     return Status::invalid_argument(text("persistent allocation ", *block.persistent_id, " of ",
                                          block.layout.buffer_bytes,

@@ -126,7 +126,8 @@ class RankHeap {
   Result<std::shared_ptr<HeapBlock>> make_block(size_t bytes, size_t pad_bytes);
   // Performs the deferred releases whose deadline is not after `now`.
   void release_multicast(Deadline::Clock::time_point now) ASHLAR_EXCLUDES(mutex_);
-  Result<std::byte*> reuse_persistent(HeapBlock& block, size_t bytes) ASHLAR_REQUIRES(mutex_);
+  Result<std::byte*> reuse_persistent_locked(HeapBlock& block, size_t bytes)
+      ASHLAR_REQUIRES(mutex_);
 
   Process& process_;
   Backend& backend_;

@@ -24,7 +24,7 @@ SegmentPool::SegmentPool(RankHeap& heap, Options options)
 
 SegmentPool::~SegmentPool() {
   MutexLock lock(mutex_);
-  while (!segments_.empty()) free_segment(segments_.begin()->first);
+  while (!segments_.empty()) free_segment_locked(segments_.begin()->first);
 }
 
 Result<std::byte*> SegmentPool::allocate(size_t bytes) {
@@ -35,7 +35,7 @@ Result<std::byte*> SegmentPool::allocate(size_t bytes) {
   MutexLock lock(mutex_);
   std::optional<SegmentFreeList::Position> position = free_list_.allocate(rounded_bytes(bytes));
   if (!position) {
-    if (Status grown = grow(rounded_bytes(bytes)); !grown.ok()) {
+    if (Status grown = grow_locked(rounded_bytes(bytes)); !grown.ok()) {
       // Logged, so that the next rendezvous reports which ranks could not allocate.
       log_->append({PoolCall::Kind::kAllocateFailed, bytes});
       return grown;
@@ -57,7 +57,7 @@ Result<std::byte*> SegmentPool::allocate(size_t bytes) {
 }
 
 // Each pool is a scope of its own, so that its segments are numbered separately from other blocks.
-Status SegmentPool::grow(size_t bytes) {
+Status SegmentPool::grow_locked(size_t bytes) {
   Segment segment;
   segment.bytes = std::max(bytes, rounded_bytes(options_.segment_bytes));
   segment.segment_buffers = std::make_shared<SegmentBuffers>(log_);
@@ -97,10 +97,10 @@ Status SegmentPool::free(const void* pointer) {
 void SegmentPool::trim() {
   MutexLock lock(mutex_);
   log_->append({PoolCall::Kind::kTrim, 0});
-  for (const uint64_t number : free_list_.remove_empty_segments()) free_segment(number);
+  for (const uint64_t number : free_list_.remove_empty_segments()) free_segment_locked(number);
 }
 
-void SegmentPool::free_segment(uint64_t number) {
+void SegmentPool::free_segment_locked(uint64_t number) {
   const auto segment = segments_.find(number);
   // Cannot fail: the pointer is the beginning of a live block.
   (void)heap_.free(segment->second.buffer).ok();

@@ -66,8 +66,8 @@ class SegmentPool {
   };
 
   // Adds a segment of at least `bytes`.
-  Status grow(size_t bytes) ASHLAR_REQUIRES(mutex_);
-  void free_segment(uint64_t number) ASHLAR_REQUIRES(mutex_);
+  Status grow_locked(size_t bytes) ASHLAR_REQUIRES(mutex_);
+  void free_segment_locked(uint64_t number) ASHLAR_REQUIRES(mutex_);
 
   RankHeap& heap_;
   const Options options_;

@@ -24,7 +24,7 @@ class MemoryStore final : public Store {
     if (Status good = check_key(key); !good.ok()) return good;
     if (Status good = check_value(value); !good.ok()) return good;
     MutexLock lock(mutex_);
-    put(key, std::string(value), time_to_live);
+    put_locked(key, std::string(value), time_to_live);
     return {};
   }
 
@@ -35,7 +35,7 @@ class MemoryStore final : public Store {
     MutexLock lock(mutex_);
     for (const std::string& key : keys) {
       if (Status good = check_key(key); !good.ok()) return good;
-      const Entry* entry = find(key);
+      const Entry* entry = find_locked(key);
       found.push_back(entry == nullptr ? std::optional<std::string>() : entry->value);
     }
     return found;
@@ -45,17 +45,17 @@ class MemoryStore final : public Store {
                       Deadline /*deadline*/) override ASHLAR_EXCLUDES(mutex_) {
     if (Status good = check_key(key); !good.ok()) return good;
     MutexLock lock(mutex_);
-    const Entry* entry = find(key);
+    const Entry* entry = find_locked(key);
     const Result<int64_t> sum =
         add_to_counter_text(key, entry == nullptr ? std::string_view("0") : entry->value, amount);
-    if (sum.ok()) put(key, text(*sum), time_to_live);
+    if (sum.ok()) put_locked(key, text(*sum), time_to_live);
     return sum;
   }
 
   Result<bool> erase(std::string_view key, Deadline /*deadline*/) override ASHLAR_EXCLUDES(mutex_) {
     if (Status good = check_key(key); !good.ok()) return good;
     MutexLock lock(mutex_);
-    const bool existed = find(key) != nullptr;
+    const bool existed = find_locked(key) != nullptr;
     if (const auto at = entries_.find(key); at != entries_.end()) entries_.erase(at);
     return existed;
   }
@@ -76,12 +76,12 @@ class MemoryStore final : public Store {
     return entry.expiry && Clock::now() >= *entry.expiry;
   }
 
-  const Entry* find(std::string_view key) const ASHLAR_REQUIRES(mutex_) {
+  const Entry* find_locked(std::string_view key) const ASHLAR_REQUIRES(mutex_) {
     const auto at = entries_.find(key);
     return at == entries_.end() || has_expired(at->second) ? nullptr : &at->second;
   }
 
-  void put(std::string_view key, std::string value, milliseconds time_to_live)
+  void put_locked(std::string_view key, std::string value, milliseconds time_to_live)
       ASHLAR_REQUIRES(mutex_) {
     Entry entry{std::move(value), {}};
     if (const auto lifetime = lifetime_of(time_to_live)) entry.expiry = Clock::now() + *lifetime;

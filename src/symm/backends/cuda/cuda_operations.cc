@@ -281,7 +281,7 @@ Status CudaOperations::take_pending_error() {
   kernels::KernelResult result{};
   {
     MutexLock lock(mutex_);
-    const std::optional<uint32_t> unreported = unreported_error();
+    const std::optional<uint32_t> unreported = unreported_error_locked();
     if (!unreported) return {};
     result = board_->result;
     std::atomic_ref(board_->reported_count).store(*unreported, std::memory_order_release);
@@ -289,7 +289,7 @@ Status CudaOperations::take_pending_error() {
   return status_of(result);
 }
 
-std::optional<uint32_t> CudaOperations::unreported_error() const {
+std::optional<uint32_t> CudaOperations::unreported_error_locked() const {
   kernels::StatusBoard& board = *board_;
   const uint32_t next = std::atomic_ref(board.reported_count).load(std::memory_order_relaxed) + 1;
   const uint32_t state = std::atomic_ref(board.result.state).load(std::memory_order_acquire);

@@ -92,7 +92,7 @@ class CudaOperations final : public DeviceOperations {
   Status status_of(const kernels::KernelResult& result);
   // Returns the number of the unreported error on the board, if there is one. Storing this number
   // in StatusBoard::reported_count marks the error as reported.
-  std::optional<uint32_t> unreported_error() const ASHLAR_REQUIRES(mutex_);
+  std::optional<uint32_t> unreported_error_locked() const ASHLAR_REQUIRES(mutex_);
 
   gpu::GpuDevice& device_;
   CudaKernels& kernels_;

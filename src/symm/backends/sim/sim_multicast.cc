@@ -77,7 +77,7 @@ Result<SimMulticast::Object> SimMulticast::add_object(Entry entry) {
   return last_;
 }
 
-Result<SimMulticast::Entry*> SimMulticast::find(Object object) {
+Result<SimMulticast::Entry*> SimMulticast::find_locked(Object object) {
   const auto found = objects_.find(object);
   if (found == objects_.end())
     return Status::invalid_argument(text("there is no multicast object ", object));
@@ -86,7 +86,7 @@ Result<SimMulticast::Entry*> SimMulticast::find(Object object) {
 
 Result<UniqueFd> SimMulticast::export_fd(Object object) {
   MutexLock lock(mutex_);
-  const Result<Entry*> entry = find(object);
+  const Result<Entry*> entry = find_locked(object);
   if (!entry.ok()) return entry.status();
   UniqueFd fd(::fcntl((*entry)->fd.get(), F_DUPFD_CLOEXEC, 0));
   if (!fd.valid()) return system_error("fcntl");
@@ -126,7 +126,7 @@ Result<SimMulticast::Object> SimMulticast::import_fd(int fd, const Shape& shape)
 
 Status SimMulticast::add_device(Object object) {
   MutexLock lock(mutex_);
-  const Result<Entry*> entry = find(object);
+  const Result<Entry*> entry = find_locked(object);
   if (!entry.ok()) return entry.status();
   SharedState& shared = *(*entry)->shared;
   if ((*entry)->is_added)
@@ -144,7 +144,7 @@ Status SimMulticast::add_device(Object object) {
 
 Status SimMulticast::bind(Object object, const std::shared_ptr<MappedMemory>& memory) {
   MutexLock lock(mutex_);
-  const Result<Entry*> entry = find(object);
+  const Result<Entry*> entry = find_locked(object);
   if (!entry.ok()) return entry.status();
   SharedState& shared = *(*entry)->shared;
   const uint32_t added = SharedWords::load(&shared.added_count, std::memory_order_acquire);
@@ -166,7 +166,7 @@ Status SimMulticast::bind(Object object, const std::shared_ptr<MappedMemory>& me
 // Reserves addresses that are not backed by memory, so that accidental accesses fail.
 Result<std::byte*> SimMulticast::map(Object object) {
   MutexLock lock(mutex_);
-  const Result<Entry*> entry = find(object);
+  const Result<Entry*> entry = find_locked(object);
   if (!entry.ok()) return entry.status();
   if (!(*entry)->is_bound || (*entry)->mapped_at != nullptr) {
     return Status::invalid_argument("a multicast object must be bound, and mapped only once");
@@ -179,7 +179,7 @@ Result<std::byte*> SimMulticast::map(Object object) {
 
 Status SimMulticast::unmap(Object object, std::byte* at) {
   MutexLock lock(mutex_);
-  const Result<Entry*> entry = find(object);
+  const Result<Entry*> entry = find_locked(object);
   if (!entry.ok()) return entry.status();
   if (at == nullptr || (*entry)->mapped_at != at) {
     return Status::invalid_argument("the multicast object is not mapped there");
@@ -191,7 +191,7 @@ Status SimMulticast::unmap(Object object, std::byte* at) {
 
 Status SimMulticast::unbind(Object object) {
   MutexLock lock(mutex_);
-  const Result<Entry*> entry = find(object);
+  const Result<Entry*> entry = find_locked(object);
   if (!entry.ok()) return entry.status();
   if (!(*entry)->is_bound || (*entry)->mapped_at != nullptr) {
     return Status::invalid_argument(
@@ -206,7 +206,7 @@ Status SimMulticast::unbind(Object object) {
 
 Status SimMulticast::release(Object object) {
   MutexLock lock(mutex_);
-  const Result<Entry*> entry = find(object);
+  const Result<Entry*> entry = find_locked(object);
   if (!entry.ok()) return entry.status();
   if ((*entry)->is_bound)
     return Status::invalid_argument("memory is still bound to the multicast object");

@@ -54,7 +54,7 @@ class SimMulticast final : public MulticastDriver {
 
   Result<Object> add_object(Entry entry) ASHLAR_EXCLUDES(mutex_);
   // Returns kInvalidArgument if there is no such object.
-  Result<Entry*> find(Object object) ASHLAR_REQUIRES(mutex_);
+  Result<Entry*> find_locked(Object object) ASHLAR_REQUIRES(mutex_);
   void destroy(Entry& entry);
 
   Device& device_;
