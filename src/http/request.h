@@ -23,8 +23,8 @@ enum class Method { kGet, kPost };
 
 struct RequestHead {
   Method method = Method::kGet;
-  std::string path{};   // starts with '/'; not decoded
-  std::string query{};  // after the '?'; not decoded
+  std::string path{};   // path, which starts with '/'; not decoded
+  std::string query{};  // part after the '?'; not decoded
   std::string host{};
   std::string bearer{};  // TOKEN of "Authorization: Bearer TOKEN"; empty if none
   uint64_t body_bytes = 0;

@@ -70,7 +70,7 @@ class ExtentLocator {
 
  private:
   bool is_last_;
-  double time_us_;  // NaN: unknown, in which case no mapping counts as existing
+  double time_us_;  // NaN if unknown; then no mapping counts as existing
   std::vector<SegmentPiece> pieces_;
 };
 

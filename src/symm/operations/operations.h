@@ -99,7 +99,7 @@ struct MulticastPut {
 
 struct OperationsOptions {
   RankInfo rank_info{};
-  int channel_count = 0;                    // channels of the signal pad; collectives use the last
+  int channel_count = 0;  // number of the pad's channels; collectives use the last one
   std::shared_ptr<const PeerTable> pads{};  // also owned by the communicator
   std::shared_ptr<Failure> failure{};       // also owned by the communicator
   SpinPolicy spin_policy{};

@@ -104,8 +104,8 @@ class Communicator {
   // allocations that do not match.
   Result<PeerHandle> rendezvous(const void* pointer, Deadline deadline)
       ASHLAR_EXCLUDES(collective_mutex_);
-  // Allocates zeroed memory on all ranks for the group's own use, which is PeerTable::pad of the
-  // result. Collective.
+  // Allocates zeroed memory on all ranks for the group's own use. PeerTable::pad of the result
+  // returns this memory. Collective.
   Result<std::shared_ptr<const PeerTable>> allocate_internal(size_t bytes, Deadline deadline)
       ASHLAR_EXCLUDES(collective_mutex_);
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests of several options in one string, of strings applied one after another, and of option
-// structs.
-// allocator_option_table_test.cc tests each option.
+// structs. allocator_option_table_test.cc tests each option.
 #include "config/allocator_options.h"
 
 #include <gmock/gmock.h>

@@ -119,9 +119,10 @@ void grow_capacity(std::vector<Each>& list, size_t count) {
 // caches hold the program's own data, so the number of cache lines touched determines the cost of a
 // plan.
 struct PackedSlot {
-  uint32_t extent : 31 = 0;    // number in `IdleMap`; 0: none
-  uint32_t is_usable : 1 = 0;  // mapped, accessible and not retired
-  uint32_t end = 0;  // in granules; constant, because hits read it without the engine's lock
+  uint32_t extent : 31 = 0;    // number of the extent in `IdleMap`; 0 if none
+  uint32_t is_usable : 1 = 0;  // the slot is mapped, accessible and not retired
+  // The end of the slot, in granules. Constant, because hits read it without the engine's lock.
+  uint32_t end = 0;
 
   friend bool operator==(const PackedSlot&, const PackedSlot&) = default;
 };

@@ -46,7 +46,7 @@ class DeviceOperations : public Operations {
     bool is_ordered = false;
   };
   Status enqueue(StreamId stream, const Work& work);
-  // Returns `ended`. If it is a device loss, also fails the group.
+  // Fails the group if `ended` is a device loss. Returns `ended`.
   Status report_if_lost(const Status& ended);
 
   const OperationsOptions options_;

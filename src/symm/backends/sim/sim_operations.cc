@@ -164,7 +164,8 @@ void SimOperations::set_pending_error(const Status& ended) {
 }
 
 Status SimOperations::record_failure(Status ended) {
-  if (ended.ok() || ended.is(StatusKind::kInvalidArgument)) return ended;  // complete on all ranks
+  // In these cases, the collective is complete on all ranks.
+  if (ended.ok() || ended.is(StatusKind::kInvalidArgument)) return ended;
   MutexLock lock(mutex_);
   has_failed_work_ = true;
   return ended;

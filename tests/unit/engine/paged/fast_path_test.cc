@@ -85,7 +85,7 @@ TEST_F(FastPathTest, OneThreadServesManyStreams) {
   start();
   std::vector<StreamId> streams;
   for (int i = 0; i < 100; ++i) streams.push_back(new_stream());
-  std::vector<Block*> all;  // raises the peaks above the use below
+  std::vector<Block*> all;  // raises the peaks, so that the use below stays under them
   for (const StreamId stream : streams) all.push_back(allocate(512, stream));
   for (Block* block : all) free(block);
   int fast_count = 0;

@@ -96,7 +96,7 @@ struct ElementReducer {
   ASHLAR_ON_DEVICE Stored end(uint32_t /*count*/) const { return from_wide<Stored>(total); }
 };
 
-// Computes the sum divided by the number of ranks. Used like ElementReducer.
+// Computes the sum divided by the number of ranks. Has the interface of ElementReducer.
 template <typename Stored>
 struct MeanOfFloats : ElementReducer<Stored, Sum> {
   ASHLAR_ON_DEVICE Stored end(uint32_t count) const {
@@ -106,7 +106,7 @@ struct MeanOfFloats : ElementReducer<Stored, Sum> {
 };
 
 // Computes the exact mean, rounded toward zero. Device code has no 128-bit division, so the sum is
-// kept in two words and divided by long division. Used like ElementReducer.
+// kept in two words and divided by long division. Has the interface of ElementReducer.
 template <typename Stored>
 struct MeanOfIntegers {
   uint64_t low;

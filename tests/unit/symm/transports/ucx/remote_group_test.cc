@@ -102,7 +102,7 @@ TEST(RemoteGroupConcurrency, BarriersSpanUnevenMachines) {
   EXPECT_THAT(results, Each(IsEmpty()));
 }
 
-// Rank 6 communicates for rank 7.
+// Ranks 6 and 7 are on one machine, for which rank 6 communicates.
 TEST(RemoteGroupConcurrency, BarrierAcrossUnevenMachinesNamesLateRank) {
   const auto results = on_machines(kUneven, [](SymmetricRank& own) -> std::string {
     std::string late = "for rank 7;";
