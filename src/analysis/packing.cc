@@ -100,7 +100,7 @@ class Packer {
   Packing run();
 
  private:
-  using Order = std::vector<uint32_t>;  // ranks
+  using Order = std::vector<uint32_t>;  // a list of ranks
 
   void choose_important();
   void attempt(const Order& order, uint64_t work);

@@ -80,7 +80,7 @@ bool PendingFrees::is_capturing(const DeviceStream& use) const {
   if (capture_count_ == 0 && use.device == &device_) return false;
   // If the query fails, assume a capture.
   const Result<CaptureState> state = capture_state(use);
-  if (state.status().is(StatusKind::kInvalidArgument)) return false;  // destroyed stream
+  if (state.status().is(StatusKind::kInvalidArgument)) return false;  // the stream was destroyed
   return !state.ok() || state->status != CaptureStatus::kNone;
 }
 
@@ -88,7 +88,7 @@ bool PendingFrees::is_waitable(const DeviceStream& use) const {
   if (capture_count_ == 0 && use.device == &device_) return true;
   const Result<CaptureState> state = capture_state(use);
   if (state.status().is(StatusKind::kInvalidArgument))
-    return use.device != &device_;  // destroyed stream
+    return use.device != &device_;  // the stream was destroyed
   return state.ok() && state->status == CaptureStatus::kNone;
 }
 

@@ -55,7 +55,7 @@ class ShareServer {
  private:
   // A block with shares or leases. Erased when both counts are 0.
   struct SharedBlock {
-    Block* block = nullptr;  // pinned
+    Block* block = nullptr;  // the shared block, which is pinned
     std::vector<ExtentId> extents;
     std::string handle;
     size_t share_count = 0;

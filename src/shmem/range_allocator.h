@@ -44,7 +44,7 @@ class RangeAllocator {
   void insert_free(size_t offset, size_t bytes);
 
   const size_t origin_;
-  std::map<size_t, size_t> free_;     // offset to bytes
+  std::map<size_t, size_t> free_;     // size, keyed by offset
   std::map<size_t, LiveRange> live_;  // keyed by offset
 };
 

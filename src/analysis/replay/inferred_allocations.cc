@@ -20,7 +20,7 @@ constexpr size_t kChunkBytes = DriverAddresses::kChunkBytes;
 constexpr size_t kGranuleBytes = size_t{2} << 20;        // allocation granularity of the driver
 constexpr uint64_t kHighestAddress = uint64_t{1} << 52;  // higher addresses are implausible
 // These limits bound the work for inconsistent files.
-constexpr int kMaxGuesses = 100;  // per segment
+constexpr int kMaxGuesses = 100;  // guesses per segment
 constexpr size_t kMaxEvents = 10000;
 
 Range range_of(const TraceEntry& entry) {

@@ -179,7 +179,7 @@ class PeLauncher {
  private:
   struct EndedPe {
     int rank = 0;
-    int status = 0;  // status from waitpid
+    int status = 0;  // status that waitpid returned
   };
 
   Status start(int rank) {

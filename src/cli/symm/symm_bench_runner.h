@@ -19,7 +19,7 @@ struct SymmBenchOptions {
   int rounds = 9;  // the result is the median of the rounds
   // kUcx: each rank runs on its own simulated machine.
   SymmBenchTransport transport = SymmBenchTransport::kSharedMemory;
-  std::string ucx_transports = "tcp,self";  // as in UCX_TLS
+  std::string ucx_transports = "tcp,self";  // a list as in UCX_TLS
   std::string ucx_devices = "lo";           // as in UCX_NET_DEVICES; empty: that variable
 };
 

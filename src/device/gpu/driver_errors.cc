@@ -21,7 +21,7 @@ constexpr std::array kDeviceLostCodes = {
     700,  // illegal address
     702,  // launch timeout
     709,  // context is destroyed
-    710,  // assert
+    710,  // failed assertion
     714,  // hardware stack error
     715,  // illegal instruction
     716,  // misaligned address

@@ -46,7 +46,7 @@ class Completion {
 
 // One piece of work. Dropping a task finishes its completion, so that no thread waits forever.
 struct Task {
-  std::function<void()> run;                // may be empty
+  std::function<void()> run;                // the work; may be empty
   std::shared_ptr<const Completion> after;  // must be done before the task starts; may be null
   std::shared_ptr<Completion> completes;    // becomes done with the task; may be null
   int64_t modelled_ns = 0;                  // advances the clock of a seeded machine

@@ -42,7 +42,7 @@ PagedEngine::~PagedEngine() {
   segments_.destroy_returned();
 }
 
-// Best effort: no notifications, and errors are ignored.
+// Releases what it can: notifies no observers and ignores errors.
 void PagedEngine::release_all() {
   Device& device = config_.device;
   (void)device.synchronize_device().ok();

@@ -214,7 +214,8 @@ bool Channel::poll_once(PollSet& poll_set) {
   const size_t first_connection = polled.size();
   for (const auto& connection : poll_set.connections)
     polled.push_back({connection->socket.get(), POLLRDHUP, 0});
-  if (::poll(polled.data(), polled.size(), next.poll_timeout_ms()) < 0) return true;  // interrupted
+  if (::poll(polled.data(), polled.size(), next.poll_timeout_ms()) < 0)
+    return true;  // a signal interrupted the call
 
   if (polled[0].revents != 0) {
     uint64_t count = 0;

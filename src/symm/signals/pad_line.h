@@ -12,7 +12,7 @@ namespace ashlar::symm {
 struct alignas(64) PadLine {
   uint32_t signal = 0;  // 0: empty, 1: full
   uint32_t signal_sleepers = 0;
-  uint64_t counter = 0;  // monotonic
+  uint64_t counter = 0;  // never decreases
   // The number of the last barrier that s has reached. On the owner's own line (s is the owner),
   // the number of the last barrier that the owner has completed.
   uint64_t barrier = 0;

@@ -171,8 +171,8 @@ class RedisStore final : public Store {
   };
   Attempt<Context> connect(Deadline deadline) const;
   Attempt<Context> authenticate(Context context, Deadline deadline) const;
-  // Makes one attempt. Any reply from the server counts as a value, including an error and one of
-  // an unexpected kind.
+  // Makes one attempt. Any reply from the server counts as a value, including an error and a
+  // reply of an unexpected kind.
   Attempt<Reply> try_run(const Command& command, Deadline deadline);
   std::string address() const;
 

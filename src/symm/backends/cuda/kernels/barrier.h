@@ -29,7 +29,7 @@ ASHLAR_ON_DEVICE PadLine* line_of(const BarrierArguments& args, uint32_t owner, 
 
 enum class BarrierAction : uint32_t {
   kRun,
-  kPass,    // already completed
+  kPass,    // the barrier is already complete
   kRefuse,  // another collective is unfinished
   kSkip     // an earlier error has not been reported yet, or the collective has ended early
 };
