@@ -24,7 +24,7 @@ inline constexpr std::chrono::milliseconds kChurnDuration{250};
 struct Figures {
   double value = 0;            // nanoseconds, or pairs per second
   size_t reserved_bytes = 0;   // churn only: reserved memory at the end
-  size_t peak_live_bytes = 0;  // churn only: peak of the live bytes
+  size_t peak_live_bytes = 0;  // peak of the live bytes; only churn patterns set it
 };
 
 inline double nanoseconds_since(Clock::time_point begin) {

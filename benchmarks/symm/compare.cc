@@ -34,7 +34,7 @@ namespace {
 
 // Limits of the time relative to the first candidate.
 constexpr double kMaxBarrierRatio = 1.5;
-constexpr double kMaxPutRatio = 1.2;  // for puts of at least kLimitedPutBytes
+constexpr double kMaxPutRatio = 1.2;  // limit for puts of at least kLimitedPutBytes
 constexpr size_t kLimitedPutBytes = size_t{64} << 10;
 constexpr double kMaxAllReduceRatio = 1.0;
 constexpr double kMaxNetworkRatio = 1.3;

@@ -156,7 +156,7 @@ TEST_P(EngineMemoryContract, DestructorReleasesBlocksInUse) {
 
 // --- statistics
 
-// One statistic, as counted by the test.
+// The values of one statistic that the test has counted.
 struct CountedStat {
   int64_t current = 0;
   int64_t peak = 0;

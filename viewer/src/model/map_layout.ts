@@ -10,7 +10,7 @@ import type { Quads } from "./tile_quads.ts";
 export interface MapLayout {
   quads: Quads; // in pixels, y downwards; the row of a quad is its block
   segmentOf: Uint32Array; // the segment of each quad, in the same order
-  pieces: SegmentPiece[]; // outlines; a segment has one piece per line
+  pieces: SegmentPiece[]; // outlines of segments; a segment has one piece per line
   headings: MapHeading[];
   origins: MapOrigin[]; // the start of each segment of the map, in the same order
   mappedRanges: MapBox[]; // boxes of mapped ranges

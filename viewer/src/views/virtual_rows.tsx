@@ -27,7 +27,7 @@ interface VirtualRowsProps {
   label: string;
   head: ComponentChildren;
   count: number;
-  resetOn: string; // scrolls to the top when this changes
+  resetOn: string; // the list scrolls to the top when this value changes
   row: (index: number, place: RowPlace) => ComponentChildren;
   onChoose: (index: number) => void;
   onSeen?: (first: number, last: number) => void;

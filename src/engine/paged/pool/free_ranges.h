@@ -82,7 +82,7 @@ class FreeRanges {
   // The resolution of the lists. Compared with 16, the recorded runs reserve 0.17 % more memory
   // with 8 and 0.04 % more with 32 (docs/internals/experiments/paged_engine.md).
   static constexpr size_t kListsPerPowerOfTwo = 16;
-  static constexpr size_t kListCount = 640;  // for ranges below 4 PiB, larger than any device
+  static constexpr size_t kListCount = 640;  // for ranges below 4 PiB, more than any device has
   // The number of too small blocks of the first list that `visit_at_least` visits before the larger
   // lists; also the number of remaining blocks that it visits after kNotLarger. Compared with 4,
   // the recorded runs reserve 0.04 % less memory with 2 and the same with 8, which is within noise.

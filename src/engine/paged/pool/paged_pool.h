@@ -45,8 +45,8 @@ struct PagedPool {
   // Whether the pool uses whole segments, because it has a source or no_split, or because the
   // device cannot map one extent at several addresses.
   const bool is_plain;
-  bool is_paused = false;    // may lack some or all of its memory; allocations fail
-  bool is_changing = false;  // being paused or resumed; the lock may be released meanwhile
+  bool is_paused = false;    // the pool may lack memory; its allocations fail
+  bool is_changing = false;  // a pause or resume is in progress, which may release the lock
   bool has_recorded_addresses = false;  // a graph or a checkpoint refers to its addresses
   int trim_count = 0;                   // trims in progress, which may have released the lock
   int in_flight_count = 0;              // allocations in progress, which may have released the lock

@@ -85,7 +85,7 @@ struct alignas(64) PagedBlock : Block {
   uint32_t slot = 0;      // the slot that the block covers, while detached
 
   bool is_detached() const { return state == BlockState::kUnmapped; }
-  // In `FreeRanges`, and not on a quick list.
+  // Returns whether the block is in `FreeRanges`, and not on a quick list.
   bool is_in_ranges() const { return state == BlockState::kFree; }
 };
 
