@@ -10,6 +10,18 @@
 
 namespace ashlar {
 
+namespace {
+
+// Keeps an import open until the process exits, because work may still use its memory.
+void keep_open(std::shared_ptr<Import> import) {
+  static Mutex mutex;
+  static auto* const kept = std::make_unique<std::vector<std::shared_ptr<Import>>>().release();
+  MutexLock lock(mutex);
+  kept->push_back(std::move(import));
+}
+
+}  // namespace
+
 Imports::Imports(Device& device, std::chrono::milliseconds timeout)
     : device_(device), timeout_(timeout), accessors_{device.properties().index} {}
 
@@ -19,7 +31,9 @@ Imports::~Imports() {
     MutexLock lock(mutex_);
     closing.swap(pending_closes_);
   }
-  for (PendingClose& each : closing) wait(each);
+  for (PendingClose& each : closing) {
+    if (!wait(each)) keep_open(std::move(each.import));
+  }
   closing.clear();
   retry_unclosed();
 }
@@ -243,16 +257,30 @@ Status Imports::trim() {
   return collect();
 }
 
-// Waits for the work that uses the import. Errors are ignored, because the destructor cannot report
-// them. A wait fails if the device is lost, or if a capture forbids it; in the latter case the work
-// may still be running.
-void Imports::wait(PendingClose& closing) {
+// Waits for the work that uses the import, in relaxed capture mode, because a capture may be in
+// progress. Returns whether no work can be using the import any more. This includes a lost device,
+// whose work has ended. Waiting for a capturing stream would invalidate its capture.
+bool Imports::wait(PendingClose& closing) {
+  const auto is_over = [](const Status& waited) {
+    return waited.ok() || waited.is(StatusKind::kDeviceLost);
+  };
+  bool is_unused = true;
   for (const PendingClose::RecordedEvent& each : closing.events) {
-    (void)each.device->synchronize_event(each.event).ok();
+    const RelaxedCapture relaxed(*each.device);
+    is_unused = is_over(each.device->synchronize_event(each.event)) && is_unused;
     (void)each.device->destroy_event(each.event).ok();
   }
-  for (const DeviceStream& use : closing.uses) (void)use.device->synchronize_device().ok();
-  for (Device* device : closing.destroyed_stream_devices) (void)device->synchronize_device().ok();
+  for (const DeviceStream& use : closing.uses) {
+    const RelaxedCapture relaxed(*use.device);
+    const Result<CaptureState> state = capture_state(use);
+    const bool is_capturing = state.ok() && state->status != CaptureStatus::kNone;
+    is_unused = !is_capturing && is_over(wait_for(use)) && is_unused;
+  }
+  for (Device* device : closing.destroyed_stream_devices) {
+    const RelaxedCapture relaxed(*device);
+    is_unused = is_over(device->synchronize_device()) && is_unused;
+  }
+  return is_unused;
 }
 
 std::shared_ptr<ImportedRange> Imports::close_on_release(std::unique_ptr<ImportedRange> range) {

@@ -40,7 +40,9 @@ class Imports {
 
   // REQUIRES: `device` outlives this object.
   explicit Imports(Device& device, std::chrono::milliseconds timeout = kTimeout);
-  // Waits for the streams that use closed imports. REQUIRES: all imports have been closed.
+  // Waits for the streams that use closed imports. Imports whose streams cannot be waited for, for
+  // example because a stream is capturing, stay open until the process exits. REQUIRES: all imports
+  // have been closed.
   ~Imports();
 
   // Opens a block. Shares the import with other callers that open the same handle, and with pending
@@ -95,7 +97,7 @@ class Imports {
   static Status record_events(PendingClose& closing);
   static Result<std::optional<EventId>> record_event(const DeviceStream& use);
   static Result<bool> is_done(PendingClose& closing);
-  static void wait(PendingClose& closing);
+  static bool wait(PendingClose& closing);
   void defer_error(const Status& failure);
 
   Device& device_;

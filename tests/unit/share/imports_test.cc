@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "share_fixture.h"
 
 namespace ashlar {
@@ -150,6 +152,48 @@ TEST_P(ImportsTest, DestructorWaitsForStreams) {
     imports.close(std::move(import), {{&device(), side}});
   }
   EXPECT_TRUE(*device().is_idle(side));
+  EXPECT_EQ(exporter_.read(block.buffer.address()), 0x09090909U);
+}
+
+// Without relaxed capture mode, the waits would fail and invalidate the capture.
+TEST_P(ImportsTest, DestructorWaitsDuringCapture) {
+  const SharedBlock block = share_block(3 * kMiB);
+  const StreamId captured = *device().create_stream();
+  const StreamId busy = *device().create_stream();
+  auto imports = std::make_unique<Imports>(device());
+  std::shared_ptr<Import> import = open(*imports, block.share.handle());
+  const DeviceAddress address = import->block.begin;
+  ASSERT_TRUE(must(importer_.machine->pause_stream(DeviceIndex(0), busy)));
+  ASSERT_TRUE(must(device().fill(address, 9, 3 * kMiB, busy)));
+  imports->close(std::move(import), {{&device(), busy}});
+  ASSERT_TRUE(must(device().begin_capture(captured, CaptureMode::kGlobal)));
+  std::thread resumer(
+      [&] { EXPECT_TRUE(must(importer_.machine->resume_stream(DeviceIndex(0), busy))); });
+  imports.reset();
+  resumer.join();
+  EXPECT_EQ(device().capture_state(captured)->status, CaptureStatus::kActive);
+  ASSERT_TRUE(device().end_capture(captured).ok());
+  EXPECT_TRUE(*device().is_idle(busy));
+  EXPECT_EQ(device().describe(address)->kind, MemoryKind::kUnknown);
+  EXPECT_EQ(exporter_.read(block.buffer.address()), 0x09090909U);
+}
+
+TEST_P(ImportsTest, DestructorKeepsImportOfCapturingStream) {
+  const SharedBlock block = share_block(3 * kMiB);
+  const StreamId captured = *device().create_stream();
+  auto imports = std::make_unique<Imports>(device());
+  std::shared_ptr<Import> import = open(*imports, block.share.handle());
+  const DeviceAddress address = import->block.begin;
+  ASSERT_TRUE(must(importer_.machine->pause_stream(DeviceIndex(0), captured)));
+  ASSERT_TRUE(must(device().fill(address, 9, 3 * kMiB, captured)));
+  ASSERT_TRUE(must(device().begin_capture(captured, CaptureMode::kGlobal)));
+  imports->close(std::move(import), {{&device(), captured}});
+  imports.reset();
+  EXPECT_EQ(device().capture_state(captured)->status, CaptureStatus::kActive);
+  ASSERT_TRUE(device().end_capture(captured).ok());
+  EXPECT_NE(device().describe(address)->kind, MemoryKind::kUnknown) << "work still uses it";
+  ASSERT_TRUE(must(importer_.machine->resume_stream(DeviceIndex(0), captured)));
+  ASSERT_TRUE(must(device().synchronize_stream(captured)));
   EXPECT_EQ(exporter_.read(block.buffer.address()), 0x09090909U);
 }
 
