@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -162,6 +163,7 @@ class Load {
 // Runs `body` in a forked child, which then calls exit(). Returns an error description, or an empty
 // string if the child exited with status 0.
 std::string run_in_child(const std::function<std::string()>& body) {
+  std::fflush(nullptr);  // else the child's exit writes the buffered output again
   const pid_t child = ::fork();
   if (child < 0) return "fork failed";
   if (child == 0) {
