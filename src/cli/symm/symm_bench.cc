@@ -54,7 +54,8 @@ CommandFunction prepare_symm_bench(CLI::App& parser) {
             arguments->options.transport =
                 name == "ucx" ? SymmBenchTransport::kUcx : SymmBenchTransport::kSharedMemory;
           },
-          "shm: shared memory; ucx: TCP, or as set by UCX_TLS")
+          "shm: shared memory; ucx: TCP on the loopback device, or as set by UCX_TLS and "
+          "UCX_NET_DEVICES")
       ->check(CLI::IsMember({"shm", "ucx"}))
       ->default_str("shm");
   parser.footer(

@@ -39,7 +39,7 @@ Status FailureRecord::publish(const Status& reason, std::chrono::milliseconds ti
 
 // One rank is elected to write, so that ranks that fail concurrently agree on the reason.
 FailureRecord::PublishResult FailureRecord::try_publish(const Status& reason, Deadline deadline) {
-  bool is_elected = false;  // an earlier attempt was elected but failed to write
+  bool is_elected = false;  // whether an earlier attempt of this rank was elected
   {
     MutexLock lock(mutex_);
     if (is_publishing_done_) return PublishResult::kPublished;
