@@ -186,7 +186,7 @@ class GpuDevice final : public Device {
   // Assigns an id to an imported extent. If the extent cannot be mapped with the expected size,
   // releases it and returns an error.
   Result<ExtentId> add_imported(ExtentRecord imported);
-  bool maps_with_size(Handle extent, size_t bytes);
+  Status check_maps_with_size(Handle extent, size_t bytes);
 
   Result<PinnedRange> allocate_pages(size_t bytes);
 
@@ -202,6 +202,9 @@ class GpuDevice final : public Device {
                         size_t bytes);
 
   Result<CaptureInfo> capture_info(StreamId stream);
+  // If the program ended the capture that makes the graph with the driver's own functions, adds the
+  // graph to the registry.
+  void find_foreign_graph(GraphId graph);
   // Returns kUnsupported if the stream is capturing.
   Status check_not_capturing(StreamId stream, const char* action);
   Status call_host_in_capture(StreamId stream, Handle graph, std::function<void()> function);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements the parts of GpuDevice for virtual memory, sharing between processes, and peers.
+// Implements the parts of GpuDevice for virtual memory, sharing between processes, and peers. The
+// file is long because these parts use the same checks.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -285,21 +286,27 @@ Status GpuDevice::check_exportable(ExtentId id, const ExtentRecord& extent) cons
 }
 
 Result<ExtentId> GpuDevice::add_imported(ExtentRecord imported) {
-  if (maps_with_size(imported.handle, imported.bytes)) return add_extent(imported);
+  Status checked = check_maps_with_size(imported.handle, imported.bytes);
+  if (checked.ok()) return add_extent(imported);
   (void)driver().release(imported.handle);
-  return Status::invalid_argument(text("the extent does not have ", imported.bytes, " B"));
+  return checked;
 }
 
-// Returns whether the extent has this size. Drivers do not report the size of an imported extent,
-// but map an extent only as a whole. Also returns false if no addresses can be reserved.
-bool GpuDevice::maps_with_size(Handle extent, size_t bytes) {
+// Returns kInvalidArgument if the extent has another size. Drivers do not report the size of an
+// imported extent, but map an extent only as a whole.
+Status GpuDevice::check_maps_with_size(Handle extent, size_t bytes) {
   DeviceAddress at;
-  if (!driver().reserve({bytes, 0, {}}, at).ok()) return false;
+  Status reserved = to_status(driver().reserve({bytes, 0, {}}, at));
+  if (!reserved.ok()) return reserved;
   const AddressRange range{at, bytes};
-  const bool fits = driver().map(range, extent).ok();
-  if (fits) (void)driver().unmap(range);
+  Status mapped = to_status(driver().map(range, extent));
+  if (mapped.ok()) (void)driver().unmap(range);
   (void)driver().free_addresses(range);
-  return fits;
+  // CUDA reports a part of an extent as unsupported.
+  const bool has_other_size =
+      mapped.is(StatusKind::kInvalidArgument) || mapped.is(StatusKind::kUnsupported);
+  if (!has_other_size) return mapped;
+  return Status::invalid_argument(text("the extent does not have ", bytes, " B"));
 }
 
 // --- shared allocations

@@ -342,8 +342,14 @@ Result<CaptureMode> GpuDevice::exchange_capture_mode(CaptureMode mode) {
 
 // --- graphs
 
+void GpuDevice::find_foreign_graph(GraphId graph) {
+  const std::optional<StreamId> stream = graphs_.capturing_stream(graph);
+  if (stream) (void)capture_info(*stream).ok();  // updates the registry
+}
+
 Status GpuDevice::launch_graph(GraphId id, StreamId stream) {
   return call_on_stream(stream, [&]() -> Status {
+    find_foreign_graph(id);
     const Result<std::shared_ptr<CapturedGraph>> graph = graphs_.find(id);
     if (!graph.ok()) return graph.status();
     MutexLock lock((*graph)->mutex);
@@ -358,6 +364,7 @@ Status GpuDevice::launch_graph(GraphId id, StreamId stream) {
 
 Status GpuDevice::destroy_graph(GraphId id) {
   return call([&]() -> Status {
+    find_foreign_graph(id);
     const Result<std::shared_ptr<CapturedGraph>> graph = graphs_.remove(id);
     if (!graph.ok()) return graph.status();
     Status unlaunchable;

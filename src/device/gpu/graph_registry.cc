@@ -16,11 +16,24 @@ void GraphRegistry::update_capture(StreamId stream, const CaptureInfo& info) {
   if (known != captures_.end() && (!is_capturing || known->second != graph)) {
     const GraphId previous = known->second;
     captures_.erase(known);
-    if (!graphs_.contains(previous)) remove_nodes_locked(previous);
+    if (!graphs_.contains(previous)) {
+      remove_nodes_locked(previous);
+      graphs_.emplace(previous, std::make_shared<CapturedGraph>());
+    }
   }
   if (!is_capturing) return;
+  graphs_.erase(graph);  // the handle of a graph that the program has destroyed was reused
   captures_[stream] = graph;
   for (const NodeId node : info.tail) nodes_[node] = graph;
+}
+
+std::optional<StreamId> GraphRegistry::capturing_stream(GraphId graph) const {
+  MutexLock lock(mutex_);
+  if (graphs_.contains(graph)) return std::nullopt;
+  for (const auto& [stream, captured] : captures_) {
+    if (captured == graph) return stream;
+  }
+  return std::nullopt;
 }
 
 void GraphRegistry::add_nodes(NodeId sibling, const std::vector<NodeId>& nodes) {
@@ -68,6 +81,7 @@ Result<std::shared_ptr<CapturedGraph>> GraphRegistry::remove(GraphId graph) {
 
 void GraphRegistry::remove_nodes(GraphId graph) {
   MutexLock lock(mutex_);
+  graphs_.erase(graph);
   remove_nodes_locked(graph);
 }
 

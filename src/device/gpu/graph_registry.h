@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -24,9 +25,12 @@ struct CapturedGraph {
 class GraphRegistry {
  public:
   // Records `info`, which the driver returned for the stream. If the stream's previous capture has
-  // ended and its graph was not added, removes the nodes of that capture. This happens if the
-  // program ended the capture with the driver's own functions, so that remove_nodes was not called.
+  // ended and its graph was not added, the program ended the capture with the driver's own
+  // functions: removes the nodes of that capture, because the program may destroy the graph
+  // unnoticed, and adds the graph.
   void update_capture(StreamId stream, const CaptureInfo& info);
+  // Returns the stream whose last known capture makes the graph, if the graph is not finished.
+  std::optional<StreamId> capturing_stream(GraphId graph) const;
   // Adds nodes that belong to the same graph as `sibling`. Does nothing if `sibling` is unknown.
   void add_nodes(NodeId sibling, const std::vector<NodeId>& nodes);
   // Returns kInvalidArgument if `node` is not a known node of an existing graph.
@@ -37,7 +41,8 @@ class GraphRegistry {
   Result<std::shared_ptr<CapturedGraph>> find(GraphId graph) const;
   // Removes the graph and its nodes, and returns the graph. Fails like `find`.
   Result<std::shared_ptr<CapturedGraph>> remove(GraphId graph);
-  // Removes the nodes of a capture that ended without a graph.
+  // Removes the nodes of a capture that ended without a graph, and the graph if update_capture has
+  // added it.
   void remove_nodes(GraphId graph);
   std::vector<GraphId> all() const;
 

@@ -208,6 +208,28 @@ TEST_F(ForeignObjectsTest, DoesNotReuseABusyDestroyedStream) {
   EXPECT_EQ(*device().create_stream(), busy);
 }
 
+TEST_F(ForeignObjectsTest, LaunchesGraphOfForeignCapture) {
+  const gpu::abi::Stream theirs = foreign_stream();
+  const StreamId stream = id_of(theirs);
+  for (const bool queries_state_after_end : {false, true}) {
+    ASSERT_EQ(driver("cuStreamBeginCapture_v2", theirs, 2), 0);
+    int run_count = 0;
+    ASSERT_TRUE(device().call_host(stream, [&] { ++run_count; }).ok());
+    const GraphId graph = device().capture_state(stream)->graph;
+    EXPECT_EQ(device().launch_graph(graph, kDefaultStream).kind(), StatusKind::kInvalidArgument)
+        << "the capture has not ended";
+    gpu::abi::Graph ended = nullptr;
+    ASSERT_EQ(driver("cuStreamEndCapture", theirs, &ended), 0);
+    ASSERT_EQ(GraphId(reinterpret_cast<uintptr_t>(ended)), graph);
+    if (queries_state_after_end) EXPECT_TRUE(device().capture_state(stream).ok());
+    EXPECT_TRUE(device().launch_graph(graph, stream).ok());
+    EXPECT_TRUE(device().synchronize_stream(stream).ok());
+    EXPECT_EQ(run_count, 1);
+    EXPECT_TRUE(device().destroy_graph(graph).ok());
+    EXPECT_EQ(device().destroy_graph(graph).kind(), StatusKind::kInvalidArgument);
+  }
+}
+
 TEST_F(ForeignObjectsTest, TracksNodesOfForeignCaptures) {
   const gpu::abi::Stream theirs = foreign_stream();
   const StreamId stream = id_of(theirs);
@@ -289,10 +311,15 @@ TEST_F(CudaTest, FailedHostAllocationLeavesNoEntry) {
 TEST_F(CudaTest, FailedImportReleasesEverything) {
   const Result<ExtentId> extent = device().create(kGranule, {.can_export_fd = true});
   const Result<UniqueFd> fd = device().export_fd(*extent);
-  for (const DeviceCall call : {DeviceCall::kImportFd, DeviceCall::kReserve, DeviceCall::kMap}) {
+  control().inject({.call = DeviceCall::kImportFd});
+  EXPECT_FALSE(device().import_fd(fd->get(), kGranule).ok());
+  for (const DeviceCall call : {DeviceCall::kReserve, DeviceCall::kMap}) {
     control().inject({.call = call});
-    EXPECT_FALSE(device().import_fd(fd->get(), kGranule).ok()) << name(call);
+    EXPECT_EQ(device().import_fd(fd->get(), kGranule).status().kind(), StatusKind::kDeviceFault)
+        << name(call);
   }
+  EXPECT_EQ(device().import_fd(fd->get(), 2 * kGranule).status().kind(),
+            StatusKind::kInvalidArgument);
   ASSERT_TRUE(device().release(*extent).ok());
   EXPECT_EQ(device().memory_stats()->free_bytes, kGiB);
 }
