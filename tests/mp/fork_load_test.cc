@@ -47,10 +47,10 @@ constexpr int kForkCount = 120;
 #if __has_feature(address_sanitizer)
 constexpr int kForkCount = 120;
 #else
-constexpr int kForkCount = 1000;
+constexpr int kForkCount = 700;
 #endif
 #else
-constexpr int kForkCount = 1000;
+constexpr int kForkCount = 700;
 #endif
 
 // An alarm ends a child that hangs.
