@@ -156,7 +156,7 @@ def use_and_free():
     own = host = None
 def use_own():
     ashlar.Allocator("sim:0", {engine!r}).allocate(64).write(b"1")
-for number in range(60):
+for number in range(30):
     child = os.fork()
     if child == 0:
         signal.alarm(60)
