@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/lock_watch.h"
 #include "base/spin_mutex.h"
 
 namespace ashlar {
@@ -84,6 +85,17 @@ class ASHLAR_CAPABILITY("mutex") BiasedMutex {
   void unlock_unbiased() ASHLAR_RELEASE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     mutex_.unlock();
   }
+  // Registers a watch: the next acquisition other than by lock_unbiased adds it to `list`. Costs
+  // later acquisitions nothing: it revokes the bias, and only the slow path, which all threads take
+  // until the mutex is biased again, looks for watches. REQUIRES: the mutex is held by
+  // lock_unbiased, and the watch is neither registered nor in a list.
+  void watch(LockWatch& watch, LockWatchList& list) {
+    watch.list = &list;
+    watch.next = watches_;
+    watches_ = &watch;
+    owner_.store(nullptr, std::memory_order_relaxed);
+    streak_ = 0;
+  }
 
  private:
   template <LockRank>
@@ -96,6 +108,8 @@ class ASHLAR_CAPABILITY("mutex") BiasedMutex {
       ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     mutex_.lock();
     revoke_bias(me);
+    if (watches_ != nullptr) [[unlikely]]
+      notify_watches();
     if (last_ == me && bias::is_supported()) {
       if (++streak_ >= kBiasThreshold) owner_.store(me, std::memory_order_relaxed);
     } else {
@@ -110,6 +124,14 @@ class ASHLAR_CAPABILITY("mutex") BiasedMutex {
     if (owner != me) wait_for_owner(owner);
     owner_.store(nullptr, std::memory_order_relaxed);
     streak_ = 0;
+  }
+  // REQUIRES: mutex_ is held.
+  void notify_watches() {
+    while (watches_ != nullptr) {
+      LockWatch& watch = *watches_;
+      watches_ = watch.next;
+      watch.list->add(watch);
+    }
   }
   // Revokes the bias and waits until the owner is outside of its critical section. After the
   // barrier, either this thread sees that the owner is inside, or the owner sees the revocation.
@@ -129,6 +151,7 @@ class ASHLAR_CAPABILITY("mutex") BiasedMutex {
   std::atomic<ThreadRecord*> owner_{nullptr};
   ThreadRecord* last_ = nullptr;  // guarded by mutex_
   int streak_ = 0;                // guarded by mutex_
+  LockWatch* watches_ = nullptr;  // guarded by mutex_; null while the mutex is biased
 };
 
 // Holds a biased mutex for a scope.

@@ -54,6 +54,7 @@ Result<std::vector<Extent*>> ExtentStore::create(const SlowRequest& request,
     created.push_back(extent.get());
     pool.extents.push_back(std::move(extent));
     pool.idle.add();
+    ++extent_count_;
     held_bytes_ += bytes;
     peaks_.count_reserved(*request.arena, request.is_small, static_cast<int64_t>(bytes));
   }
@@ -73,6 +74,7 @@ bool ExtentStore::release(PagedPool& pool, Extent* extent) {
   for (const Extent::Mapping& mapping : last.mappings) mapping.view->repack(mapping.slot);
   std::swap(pool.extents[last.index], pool.extents.back());
   pool.extents.pop_back();  // destroys `extent`, which may be `last`
+  --extent_count_;
   return true;
 }
 

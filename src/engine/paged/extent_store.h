@@ -5,6 +5,7 @@
 // Invariants:
 //   held_bytes == bytes of all extents that are not dropped + bytes of all plain segments
 //   held_bytes == PeakTracker's reserved bytes
+//   extent_count == number of extents in all pools
 //
 // All functions need the engine's lock.
 #pragma once
@@ -46,6 +47,7 @@ class ExtentStore {
         memory_fraction_(config.options.memory_fraction) {}
 
   size_t held_bytes() const ASHLAR_REQUIRES(engine_lock) { return held_bytes_; }
+  size_t extent_count() const ASHLAR_REQUIRES(engine_lock) { return extent_count_; }
   double memory_fraction() const ASHLAR_REQUIRES(engine_lock) { return memory_fraction_; }
   void set_memory_fraction(double fraction) ASHLAR_REQUIRES(engine_lock) {
     memory_fraction_ = fraction;
@@ -87,6 +89,7 @@ class ExtentStore {
   DeferredError& error_;
   double memory_fraction_ ASHLAR_GUARDED_BY(engine_lock);
   size_t held_bytes_ ASHLAR_GUARDED_BY(engine_lock) = 0;
+  size_t extent_count_ ASHLAR_GUARDED_BY(engine_lock) = 0;   // of all pools
   size_t growing_bytes_ ASHLAR_GUARDED_BY(engine_lock) = 0;  // requested while the lock is released
 };
 

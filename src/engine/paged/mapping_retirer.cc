@@ -25,6 +25,10 @@ constexpr size_t kDeviceMappingsDivisor = 4;
 // rarely. Halving or doubling the reduction changes no recorded run.
 size_t target_below(size_t bound) { return bound - bound / 8; }
 
+// If too few mappings are unused, usage stays above a bound. The next attempt is made when usage
+// has grown by half, because each attempt scans all mappings.
+size_t above(size_t usage) { return usage + usage / 2; }
+
 bool is_unused(const View& view, size_t index) {
   const Slot& slot = view.slots[index];
   if (slot.extent == nullptr || slot.is_retired() || slot.extent->is_releasing) return false;
@@ -82,16 +86,22 @@ void MappingRetirer::enforce_bounds() {
   unmap_retired();
   const MappingUsage max = bounds();
   const MappingUsage now = views_.unretired();
-  if (now.mappings <= max.mappings && now.address_bytes <= max.address_bytes) return;
+  const bool are_mappings_due = now.mappings > std::max(max.mappings, next_attempt_.mappings);
+  const bool are_addresses_due =
+      now.address_bytes > std::max(max.address_bytes, next_attempt_.address_bytes);
+  if (!are_mappings_due && !are_addresses_due) return;
   retire_down_to(
       {now.mappings > max.mappings ? target_below(max.mappings) : SIZE_MAX,
        now.address_bytes > max.address_bytes ? target_below(max.address_bytes) : SIZE_MAX});
+  const MappingUsage left = views_.unretired();
+  next_attempt_ = {left.mappings > max.mappings ? above(left.mappings) : 0,
+                   left.address_bytes > max.address_bytes ? above(left.address_bytes) : 0};
 }
 
 Status MappingRetirer::retire_all() {
   if (streams_.capture_count() != 0) return {};
   retire_down_to({0, 0});
-  for (const auto& [id, pool] : pools_.all()) {
+  for (const PagedPool* pool : retiring_pools()) {
     for (const Retirement& retirement : pool->retirements) {
       for (const EventId event : retirement.events) {
         if (Status waited = config_.device.synchronize_event(event); !waited.ok()) return waited;
@@ -103,8 +113,7 @@ Status MappingRetirer::retire_all() {
 }
 
 MappingUsage MappingRetirer::bounds() const {
-  size_t extent_count = 0;
-  for (const auto& [id, pool] : pools_.all()) extent_count += pool->extents.size();
+  const size_t extent_count = extents_.extent_count();
   return {extent_count + max_unused_mappings(extent_count), views_.max_address_bytes()};
 }
 
@@ -189,6 +198,7 @@ void MappingRetirer::retire(const std::vector<UnusedMappings>& unused, const Map
     }
   }
   for (auto& [pool, retirement] : retirements) {
+    retiring_pools_.insert(pool->id);
     retirement.serial = serial;
     pool->retirements.push_back(std::move(retirement));
   }
@@ -211,6 +221,18 @@ bool MappingRetirer::record_events(const UnusedMappings& unused, Events& events)
   return are_all_recorded;
 }
 
+// Returns the pools that have retirements.
+std::vector<PagedPool*> MappingRetirer::retiring_pools() {
+  std::vector<PagedPool*> pools;
+  std::erase_if(retiring_pools_, [&](PoolId id) ASHLAR_REQUIRES(engine_lock) {
+    PagedPool* pool = pools_.find(id);
+    const bool is_retiring = pool != nullptr && !pool->retirements.empty();
+    if (is_retiring) pools.push_back(pool);
+    return !is_retiring;
+  });
+  return pools;
+}
+
 void MappingRetirer::unmap_retired() {
   RemapObservers& observers = views_.observers();
   // If an observer called the engine, the announcement that it is handling is not complete yet, so
@@ -222,7 +244,7 @@ void MappingRetirer::unmap_retired() {
     EngineUnlock unlocked(mutex_);
     observers.notify();
   }
-  for (const auto& [id, pool] : pools_.all()) {
+  for (PagedPool* pool : retiring_pools()) {
     if (pool->is_changing || pool->is_paused) continue;
     // Takes one element at a time, because unmapping may release a view, which removes elements
     // from all retirements.
@@ -248,7 +270,7 @@ void MappingRetirer::unmap_retired() {
 // can be unmapped.
 bool MappingRetirer::announce_finished() {
   bool is_any_announced = false;
-  for (const auto& [id, pool] : pools_.all()) {
+  for (PagedPool* pool : retiring_pools()) {
     if (pool->is_changing || pool->is_paused) continue;
     for (Retirement& retirement : pool->retirements) {
       if (retirement.announcement == 0 && is_finished(retirement)) announce(retirement);

@@ -14,11 +14,13 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "engine/paged/config.h"
 #include "engine/paged/engine_mutex.h"
 #include "engine/paged/extent_mover.h"
+#include "engine/paged/extent_store.h"
 #include "engine/paged/pool_table.h"
 #include "engine/paged/stream_monitor.h"
 #include "engine/paged/view_table.h"
@@ -27,11 +29,13 @@ namespace ashlar::paged {
 
 class MappingRetirer {
  public:
-  MappingRetirer(const PagedConfig& config, EngineMutex& mutex, PoolTable& pools, ViewTable& views,
-                 ExtentMover& mover, StreamMonitor& streams)
+  MappingRetirer(const PagedConfig& config, EngineMutex& mutex, PoolTable& pools,
+                 const ExtentStore& extents, ViewTable& views, ExtentMover& mover,
+                 StreamMonitor& streams)
       : config_(config),
         mutex_(mutex),
         pools_(pools),
+        extents_(extents),
         views_(views),
         mover_(mover),
         streams_(streams) {}
@@ -53,6 +57,7 @@ class MappingRetirer {
   bool record_events(const UnusedMappings& unused, Events& events) ASHLAR_REQUIRES(engine_lock);
   bool vacate(View& view) ASHLAR_REQUIRES(engine_lock);
 
+  std::vector<PagedPool*> retiring_pools() ASHLAR_REQUIRES(engine_lock);
   void unmap_retired() ASHLAR_REQUIRES(engine_lock);
   bool announce_finished() ASHLAR_REQUIRES(engine_lock);
   bool is_finished(Retirement& retirement) ASHLAR_REQUIRES(engine_lock);
@@ -62,10 +67,14 @@ class MappingRetirer {
   const PagedConfig& config_;
   EngineMutex& mutex_;
   PoolTable& pools_;
+  const ExtentStore& extents_;
   ViewTable& views_;
   ExtentMover& mover_;
   StreamMonitor& streams_;
   uint64_t last_serial_ ASHLAR_GUARDED_BY(engine_lock) = 0;
+  MappingUsage next_attempt_ ASHLAR_GUARDED_BY(engine_lock);  // usage at which to retire again
+  // The pools with retirements, and possibly others. Most programs with many pools retire nothing.
+  std::set<PoolId> retiring_pools_ ASHLAR_GUARDED_BY(engine_lock);
   uint64_t last_announcement_ ASHLAR_GUARDED_BY(engine_lock) = 0;
 };
 

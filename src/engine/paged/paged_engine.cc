@@ -23,7 +23,7 @@ PagedEngine::PagedEngine(Device& device, const AllocatorOptions& options, Clock*
       segments_(config_, mutex_, extents_, streams_, tracer_, error_),
       pending_(streams_, segments_, peaks_, tracer_),
       stitcher_(config_, extents_, views_, mover_, streams_, peaks_, tracer_),
-      retirer_(config_, mutex_, pools_, views_, mover_, streams_),
+      retirer_(config_, mutex_, pools_, extents_, views_, mover_, streams_),
       trimmer_(config_, pools_, extents_, views_, mover_, segments_, pending_, streams_, error_),
       pauser_(config_, mutex_, pools_, extents_, views_, backups_, trimmer_, pending_, streams_,
               tracer_),

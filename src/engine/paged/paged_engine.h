@@ -100,6 +100,9 @@ class PagedEngine final : public Engine {
 
   // Checks the invariants of all components. The message names the first one that does not hold.
   Status validate() const;
+  // The number of arenas and views that updates of peaks and plans have visited so far. For tests
+  // that check how the cost of slow paths grows.
+  uint64_t visited_arena_count() const;
 
  private:
   // The paths of allocate and free, from fast to slow. Out of line, so that callers that stay on

@@ -142,6 +142,11 @@ AllocatorStats PagedEngine::stats() const {
   return peaks_.stats(inactive);
 }
 
+uint64_t PagedEngine::visited_arena_count() const {
+  EngineLock lock(mutex_);
+  return peaks_.visited_arena_count() + stitcher_.visited_count();
+}
+
 void PagedEngine::reset_peak_stats() { peaks_.reset_peaks(); }
 
 void PagedEngine::reset_total_stats() { peaks_.reset_totals(); }

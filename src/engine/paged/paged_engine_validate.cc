@@ -152,6 +152,23 @@ Status check_counters(const PagedPool& pool) {
   return {};
 }
 
+// Checks that plans can find all arenas that do not rest, and their views.
+Status check_candidates(const PagedPool& pool) {
+  const std::vector<Arena*>& arenas = pool.candidates.arenas();
+  for (const auto& [stream, arena] : pool.arenas) {
+    const bool is_listed = std::find(arenas.begin(), arenas.end(), arena.get()) != arenas.end();
+    if (!is_listed && !arena->planning.is_resting) return violation("plans omit an active arena");
+  }
+  const std::vector<View*>& views = pool.candidates.views();
+  for (const auto& view : pool.views) {
+    const bool is_listed = std::find(views.begin(), views.end(), view.get()) != views.end();
+    const bool is_resting = view->arena->planning.is_resting;
+    if (!is_listed && !is_resting) return violation("plans omit a view of an active arena");
+    if (is_listed && is_resting && !view->is_plain) return violation("a view does not rest");
+  }
+  return {};
+}
+
 // Checks all invariants of one pool. REQUIRES: the engine's lock.
 Status check_pool(const PagedPool& pool) {
   ArenaLocks arenas(pool);
@@ -165,6 +182,7 @@ Status check_pool(const PagedPool& pool) {
       if (Status checked = check(*view); !checked.ok()) return checked;
     }
   }
+  if (Status checked = check_candidates(pool); !checked.ok()) return checked;
   return check_counters(pool);
 }
 
@@ -186,13 +204,16 @@ size_t count_listed(const PagedPool& pool) {
 Status PagedEngine::validate() const {
   EngineLock lock(mutex_);
   size_t held_bytes = 0;
+  size_t extent_count = 0;
   for (const auto& [id, pool] : pools_.all()) {
     if (Status checked = check_pool(*pool); !checked.ok()) return checked;
+    extent_count += pool->extents.size();
     for (const auto& extent : pool->extents) held_bytes += extent->is_dropped ? 0 : extent->bytes;
     for (const auto& view : pool->views) held_bytes += view->is_plain ? view->reserved.bytes : 0;
   }
   if (Status checked = validate_usage(); !checked.ok()) return checked;
   if (held_bytes != extents_.held_bytes()) return violation("wrong held bytes");
+  if (extent_count != extents_.extent_count()) return violation("wrong count of extents");
   const auto reserved = static_cast<size_t>(peaks_.reserved_bytes());
   return reserved == held_bytes ? Status() : violation("wrong reserved bytes");
 }

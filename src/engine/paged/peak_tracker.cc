@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums counters and divides headroom.
+// Sums counters and divides headroom. The file is long because the sums, the headroom and the set
+// of resting arenas change together.
 #include "engine/paged/peak_tracker.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ashlar::paged {
 namespace {
+
+// The number of arenas that updates visit before any rests. Few, because a visit takes a tenth of
+// a microsecond, and a resting arena keeps its headroom.
+constexpr size_t kMaxWatchedArenas = 8;
+// The number of updates that must find an arena unchanged before it rests.
+constexpr int kUpdatesBeforeRest = 2;
 
 // The sums that a counter is part of.
 struct Sums {
@@ -30,8 +38,13 @@ void for_each_stat(AllocatorStats& stats, const Visit& visit) {
                              &stats.active_bytes, &stats.requested_bytes}) {
     for (Stat* stat : {&triple->all, &triple->small_pool, &triple->large_pool}) visit(*stat);
   }
-  for (auto& [id, usage] : stats.pools) for_each_stat(usage, visit);
-  for (auto& [id, usage] : stats.streams) for_each_stat(usage, visit);
+}
+
+void raise_peak(Stat& stat) { stat.peak = std::max(stat.peak, stat.current); }
+
+void erase_sorted(std::vector<Arena*>& arenas, Arena* arena) {
+  const auto found = std::lower_bound(arenas.begin(), arenas.end(), arena, has_lower_serial);
+  if (found != arenas.end() && *found == arena) arenas.erase(found);
 }
 
 void add(Stat& stat, int64_t current, int64_t increased, int64_t at_reset) {
@@ -93,27 +106,31 @@ PeakHeadroom headroom_of(const AllocatorStats& all, Stat StatTriple::*part) {
 
 Arena& PeakTracker::arena_of(PagedPool& pool, StreamId stream, BlockTable& addresses) {
   MutexLock lock(mutex_);
-  std::unique_ptr<Arena>& arena = pool.arenas[stream];
-  if (arena == nullptr) {
-    arena = std::make_unique<Arena>(pool, stream, ++last_serial_, addresses);
-    arena->pool_usage = &stats_.pools[pool.id];
-    arena->stream_usage = &stats_.streams[stream];
-    arenas_.push_back(arena.get());
+  if (const auto found = pool.arenas.find(stream); found != pool.arenas.end()) {
+    return *found->second;
   }
-  return *arena;
+  for (auto* list : {&arenas_, &watched_, &keepers_}) grow_capacity(*list, arenas_.size() + 1);
+  UsageStats& pool_usage = stats_.pools[pool.id];
+  UsageStats& stream_usage = stats_.streams[stream];
+  for (const UsageStats* usage : {&pool_usage, &stream_usage}) usage_shares_[usage];
+  Arena& arena = pool.add_arena(stream, ++last_serial_, addresses);
+  arena.pool_usage = &pool_usage;
+  arena.stream_usage = &stream_usage;
+  arenas_.push_back(&arena);
+  watched_.push_back(&arena);
+  return arena;
 }
 
 void PeakTracker::remove_arenas(const PagedPool& pool) {
   MutexLock lock(mutex_);
   for (const auto& [stream, arena] : pool.arenas) {
-    for (const SubArena& sub : arena->sub_arenas) {
-      Counters& kept = removed_arena_counters_[stream][sub.is_small ? 1 : 0];
-      kept.total_allocated.add(sub.counters.total_allocated);
-      kept.total_freed.add(sub.counters.total_freed);
-      kept.allocated_at_reset.add(sub.counters.allocated_at_reset);
-      kept.active_at_reset.add(sub.counters.active_at_reset);
-    }
-    std::erase(arenas_, arena.get());
+    const BiasedLock wakes_arena(arena->lock);
+    add_changes(*arena);
+  }
+  watch_woken_arenas();
+  for (const auto& [stream, arena] : pool.arenas) {
+    for (auto* list : {&arenas_, &watched_}) erase_sorted(*list, arena.get());
+    std::erase(keepers_, arena.get());
   }
   if (const auto found = stats_.pools.find(pool.id); found != stats_.pools.end()) {
     usage_shares_.erase(&found->second);
@@ -180,82 +197,184 @@ void PeakTracker::update_peaks(const Arena* requester) {
   update_peaks_locked(requester);
 }
 
+// Adds the changes of all watched arenas while all of them are locked, so that the sums are those
+// of one moment.
 void PeakTracker::update_peaks_locked(const Arena* requester) {
-  ArenaLocks lock(arenas_);
-  for_each_stat(stats_, [](Stat& stat) { stat.current = stat.increased = stat.decreased = 0; });
-  for (const Arena* arena : arenas_) {
-    for (const SubArena& sub : arena->sub_arenas) {
-      add({stats_, arena->pool_usage, arena->stream_usage, sub.is_small}, sub.counters);
+  if (is_kept_headroom_wanted_) release_kept_headroom();
+  for (bool is_complete = false; !is_complete;) {
+    watch_woken_arenas();
+    const ArenaLocks lock(watched_);
+    is_complete = woken_.empty();  // otherwise an arena has woken since
+    if (!is_complete) continue;
+    visited_arena_count_ += watched_.size();
+    for (Arena* arena : watched_) {
+      int& unchanged_count = arena->tracked.unchanged_count;
+      unchanged_count = add_changes(*arena) ? 0 : unchanged_count + 1;
+    }
+    raise_peaks(watched_);
+    divide_headroom(requester);
+    if (watched_.size() <= kMaxWatchedArenas) continue;
+    for (Arena* arena : watched_) {
+      if (arena != requester && arena->tracked.unchanged_count >= kUpdatesBeforeRest) rest(*arena);
     }
   }
-  for (const auto& [stream, counters] : removed_arena_counters_) {
-    for (const bool is_small : {false, true}) {
-      const auto found = stats_.streams.find(stream);
-      UsageStats* usage = found == stats_.streams.end() ? nullptr : &found->second;
-      add({stats_, nullptr, usage, is_small}, counters[is_small ? 1 : 0]);
-    }
-  }
-  for_each_stat(stats_, [](Stat& stat) { stat.peak = std::max(stat.peak, stat.current); });
-  highest_allocated_bytes_ = std::max(highest_allocated_bytes_, stats_.allocated_bytes.all.current);
-  for (Arena* arena : arenas_) arena->raise_highest();
-  divide_headroom(requester);
+  std::erase_if(watched_, [](const Arena* arena) { return arena->tracked.is_resting; });
 }
 
-// Sets the arenas' levels from their shares of the headroom of each sum. A different set of arenas
-// shares each sum; usually only one arena contributes to the sum of a stream.
+// Updates the sums by the changes of the arena's counters since the last call. Returns whether
+// there are any. REQUIRES: the arena's lock.
+bool PeakTracker::add_changes(Arena& arena) {
+  bool is_changed = false;
+  for (const SubArena& sub : arena.sub_arenas) {
+    Counters& counted = arena.tracked.counted[sub.is_small ? 1 : 0];
+    if (sub.counters == counted) continue;
+    Counters change = sub.counters;
+    change.subtract(counted);
+    add({stats_, arena.pool_usage, arena.stream_usage, sub.is_small}, change);
+    counted = sub.counters;
+    is_changed = true;
+  }
+  if (is_changed) arena.raise_highest();
+  return is_changed;
+}
+
+void PeakTracker::raise_peaks(const std::vector<Arena*>& arenas) {
+  for_each_stat(stats_, raise_peak);
+  for (const Arena* arena : arenas) {
+    for_each_stat(*arena->pool_usage, raise_peak);
+    for_each_stat(*arena->stream_usage, raise_peak);
+  }
+  highest_allocated_bytes_ = std::max(highest_allocated_bytes_, stats_.allocated_bytes.all.current);
+}
+
+// Sets the watched arenas' levels from their shares of the headroom of each sum. A different set of
+// arenas shares each sum; usually only one arena contributes to the sum of a stream.
 void PeakTracker::divide_headroom(const Arena* requester) {
-  HeadroomShares all;
-  std::array<HeadroomShares, 2> by_size;
-  for (auto& [usage, shares] : usage_shares_) shares = {};
-  for (const Arena* arena : arenas_) {
+  ++round_;
+  all_shares_.begin(round_);
+  for (HeadroomShares& shares : size_shares_) shares.begin(round_);
+  for (const Arena* arena : watched_) {
     const bool is_requester = arena == requester;
     const PeakHeadroom wanted = arena->wanted_headroom();
-    all.add(wanted, is_requester);
-    usage_shares_[arena->pool_usage].add(wanted, is_requester);
-    usage_shares_[arena->stream_usage].add(wanted, is_requester);
+    all_shares_.add(wanted, is_requester);
+    shares_of(arena->pool_usage).add(wanted, is_requester);
+    shares_of(arena->stream_usage).add(wanted, is_requester);
     for (const SubArena& sub : arena->sub_arenas) {
-      by_size[sub.is_small ? 1 : 0].add(sub.wanted_headroom(), is_requester);
+      size_shares_[sub.is_small ? 1 : 0].add(sub.wanted_headroom(), is_requester);
     }
   }
-  for (Arena* arena : arenas_) {
-    const bool is_requester = arena == requester;
-    const PeakHeadroom wanted = arena->wanted_headroom();
-    const HeadroomShares& of_pool = usage_shares_.at(arena->pool_usage);
-    const HeadroomShares& of_stream = usage_shares_.at(arena->stream_usage);
-    const PeakHeadroom together = PeakHeadroom::min(
-        share_of(headroom_of(stats_, &StatTriple::all), wanted, all, is_requester),
-        PeakHeadroom::min(
-            share_of(headroom_of(*arena->pool_usage), wanted, of_pool, is_requester),
-            share_of(headroom_of(*arena->stream_usage), wanted, of_stream, is_requester)));
-    std::array<PeakLevel, 2> levels;
-    for (const SubArena& sub : arena->sub_arenas) {
-      const size_t kind = sub.is_small ? 1 : 0;
-      const auto part = sub.is_small ? &StatTriple::small_pool : &StatTriple::large_pool;
-      levels[kind] = PeakLevel::above(
-          sub.counters.net(),
-          share_of(headroom_of(stats_, part), sub.wanted_headroom(), by_size[kind], is_requester));
-    }
-    arena->set_levels(PeakLevel::above(arena->net(), together), levels);
+  for (Arena* arena : watched_) give_headroom(*arena, arena == requester);
+}
+
+// Returns the shares of a sum in the current division.
+PeakTracker::HeadroomShares& PeakTracker::shares_of(const UsageStats* usage) {
+  HeadroomShares& shares = usage_shares_.find(usage)->second;
+  if (shares.round != round_) shares.begin(round_);
+  return shares;
+}
+
+void PeakTracker::give_headroom(Arena& arena, bool is_requester) {
+  const PeakHeadroom wanted = arena.wanted_headroom();
+  const auto share_of_usage = [&](const UsageStats& usage) ASHLAR_REQUIRES(mutex_) {
+    return share_of(headroom_of(usage), wanted, shares_of(&usage), is_requester);
+  };
+  const PeakHeadroom together = PeakHeadroom::min(
+      share_of(headroom_of(stats_, &StatTriple::all), wanted, all_shares_, is_requester),
+      PeakHeadroom::min(share_of_usage(*arena.pool_usage), share_of_usage(*arena.stream_usage)));
+  std::array<PeakLevel, 2> levels;
+  for (const SubArena& sub : arena.sub_arenas) {
+    const size_t kind = sub.is_small ? 1 : 0;
+    const auto part = sub.is_small ? &StatTriple::small_pool : &StatTriple::large_pool;
+    levels[kind] = PeakLevel::above(sub.counters.net(),
+                                    share_of(headroom_of(stats_, part), sub.wanted_headroom(),
+                                             size_shares_[kind], is_requester));
   }
+  arena.set_levels(PeakLevel::above(arena.net(), together), levels);
 }
 
 // If the headroom suffices for all requests, each arena gets its request and a share of the
 // remainder; half of the remainder goes to the requester, if any. Otherwise the requester is served
 // first.
-PeakHeadroom PeakTracker::share_of(const PeakHeadroom& headroom, const PeakHeadroom& wanted,
+PeakHeadroom PeakTracker::share_of(PeakHeadroom headroom, const PeakHeadroom& wanted,
                                    const HeadroomShares& shares, bool is_requester) {
+  headroom.subtract(shares.kept);
   const int64_t count = shares.count;
-  const auto share = [&](int64_t PeakHeadroom::*part) {
+  const auto share = [&](int64_t PeakHeadroom::*part) ASHLAR_REQUIRES(mutex_) {
     const int64_t spare = headroom.*part - shares.wanted.*part;
     if (spare >= 0) {
       const int64_t parts = count == 1 ? 1 : is_requester ? 2 : 2 * (count - 1);
       return wanted.*part + spare / parts;
     }
+    if (shares.kept.*part > 0) is_kept_headroom_wanted_ = true;
     if (is_requester || count == 1) return std::min(wanted.*part, headroom.*part);
     return std::max<int64_t>(headroom.*part - shares.wanted_by_requester.*part, 0) / count;
   };
   return {share(&PeakHeadroom::count), share(&PeakHeadroom::bytes),
           share(&PeakHeadroom::requested_bytes)};
+}
+
+// Lets an arena rest. It keeps the headroom that it needs to return to its highest value, as far as
+// its levels allow. REQUIRES: the arena's lock, held by lock_unbiased.
+void PeakTracker::rest(Arena& arena) {
+  PeakTrackerRecord& tracked = arena.tracked;
+  tracked.is_resting = true;
+  tracked.kept = PeakHeadroom::min(arena.wanted_headroom(), arena.headroom());
+  std::array<PeakLevel, 2> levels;
+  bool is_keeper = !(tracked.kept == PeakHeadroom{});
+  for (const SubArena& sub : arena.sub_arenas) {
+    const size_t kind = sub.is_small ? 1 : 0;
+    const Amount net = sub.counters.net();
+    tracked.kept_by_size[kind] =
+        PeakHeadroom::min(sub.wanted_headroom(), sub.size_level.headroom_above(net));
+    is_keeper = is_keeper || !(tracked.kept_by_size[kind] == PeakHeadroom{});
+    levels[kind] = PeakLevel::above(net, tracked.kept_by_size[kind]);
+    size_shares_[kind].kept.add(tracked.kept_by_size[kind]);
+  }
+  arena.set_levels(PeakLevel::above(arena.net(), tracked.kept), levels);
+  all_shares_.kept.add(tracked.kept);
+  shares_of(arena.pool_usage).kept.add(tracked.kept);
+  shares_of(arena.stream_usage).kept.add(tracked.kept);
+  if (is_keeper && !std::exchange(tracked.is_in_keepers, true)) keepers_.push_back(&arena);
+  arena.lock.watch(tracked.watch, woken_);
+}
+
+void PeakTracker::watch_woken_arenas() {
+  for (LockWatch* each = woken_.take_all(); each != nullptr; each = each->next) {
+    Arena& arena = static_cast<ArenaWatch*>(each)->arena;
+    arena.tracked.is_resting = false;
+    arena.tracked.unchanged_count = 0;
+    subtract_kept_headroom(arena);
+    watched_.insert(std::lower_bound(watched_.begin(), watched_.end(), &arena, has_lower_serial),
+                    &arena);
+  }
+}
+
+// The arena's levels still allow this headroom until they are set again.
+void PeakTracker::subtract_kept_headroom(Arena& arena) {
+  PeakTrackerRecord& tracked = arena.tracked;
+  all_shares_.kept.subtract(tracked.kept);
+  shares_of(arena.pool_usage).kept.subtract(tracked.kept);
+  shares_of(arena.stream_usage).kept.subtract(tracked.kept);
+  tracked.kept = {};
+  for (size_t kind = 0; kind < tracked.kept_by_size.size(); ++kind) {
+    size_shares_[kind].kept.subtract(tracked.kept_by_size[kind]);
+    tracked.kept_by_size[kind] = {};
+  }
+}
+
+// Takes the headroom that resting arenas keep. Their next allocations update the peaks.
+void PeakTracker::release_kept_headroom() {
+  is_kept_headroom_wanted_ = false;
+  watch_woken_arenas();
+  for (Arena* arena : keepers_) {
+    arena->tracked.is_in_keepers = false;
+    if (!arena->tracked.is_resting) continue;
+    arena->lock.lock_unbiased();
+    arena->clear_levels();
+    arena->lock.unlock_unbiased();
+    subtract_kept_headroom(*arena);
+  }
+  keepers_.clear();
 }
 
 AllocatorStats PeakTracker::stats(const InactiveSplits& inactive) {
@@ -271,10 +390,14 @@ AllocatorStats PeakTracker::stats(const InactiveSplits& inactive) {
 void PeakTracker::reset_peaks() {
   MutexLock lock(mutex_);
   update_peaks_locked(nullptr);
+  release_kept_headroom();
   stats_.reset_peaks();
   {
-    ArenaLocks all(arenas_);
-    for (Arena* arena : arenas_) arena->forget_highest();
+    const ArenaLocks all(arenas_);
+    for (Arena* arena : arenas_) {
+      arena->forget_highest();
+      arena->raise_highest();
+    }
   }
   update_peaks_locked(nullptr);
 }
@@ -282,11 +405,15 @@ void PeakTracker::reset_peaks() {
 void PeakTracker::reset_totals() {
   MutexLock lock(mutex_);
   update_peaks_locked(nullptr);
+  release_kept_headroom();
+  const ArenaLocks all(arenas_);
+  for (Arena* arena : arenas_) add_changes(*arena);
   stats_.reset_totals();
-  removed_arena_counters_.clear();
-  ArenaLocks all(arenas_);
   for (Arena* arena : arenas_) {
-    for (SubArena& sub : arena->sub_arenas) sub.counters.reset_totals();
+    for (SubArena& sub : arena->sub_arenas) {
+      sub.counters.reset_totals();
+      arena->tracked.counted[sub.is_small ? 1 : 0] = sub.counters;
+    }
     arena->clear_levels();
     arena->forget_highest();
   }
@@ -300,6 +427,11 @@ int64_t PeakTracker::highest_allocated_bytes() const {
 int64_t PeakTracker::reserved_bytes() const {
   MutexLock lock(mutex_);
   return stats_.reserved_bytes.all.current;
+}
+
+uint64_t PeakTracker::visited_arena_count() const {
+  MutexLock lock(mutex_);
+  return visited_arena_count_;
 }
 
 }  // namespace ashlar::paged

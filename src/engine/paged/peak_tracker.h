@@ -12,16 +12,21 @@
 // with repeating allocation patterns thus soon needs no more updates. Peaks are exact if one thread
 // allocates at a time.
 //
+// With many arenas, updates visit only those whose counters may have changed. An arena that several
+// updates found unchanged *rests*: it keeps the headroom that it needs to return to its highest
+// value, and updates visit it again after its lock was taken. If other arenas lack the headroom
+// that resting arenas keep, the next update takes it from all of them.
+//
 // Thread safe: has its own lock, which is taken after the engine's lock and before the arenas'
 // locks.
 #pragma once
 
 #include <array>
-#include <map>
 #include <unordered_map>
 #include <vector>
 
 #include "ashlar/stats.h"
+#include "base/lock_watch.h"
 #include "engine/paged/engine_mutex.h"
 #include "engine/paged/pool/paged_pool.h"
 
@@ -69,6 +74,8 @@ class PeakTracker {
   // The highest sum of allocated bytes that an update has observed.
   int64_t highest_allocated_bytes() const ASHLAR_EXCLUDES(mutex_);
   int64_t reserved_bytes() const ASHLAR_EXCLUDES(mutex_);
+  // The number of arenas that updates have visited so far. For tests.
+  uint64_t visited_arena_count() const ASHLAR_EXCLUDES(mutex_);
 
   // Calls `visit` with the active bytes of all arenas while all of them are locked.
   template <typename Visit>
@@ -88,7 +95,14 @@ class PeakTracker {
     PeakHeadroom wanted{};               // headroom wanted by all arenas together
     PeakHeadroom wanted_by_requester{};  // the part of `wanted` that the requester wants
     int64_t count = 0;
+    PeakHeadroom kept{};  // by resting arenas, which do not count above
+    uint64_t round = 0;   // of the fields above, except `kept`
 
+    void begin(uint64_t new_round) {
+      wanted = wanted_by_requester = {};
+      count = 0;
+      round = new_round;
+    }
     void add(const PeakHeadroom& request, bool is_requester) {
       ++count;
       wanted.add(request);
@@ -96,21 +110,38 @@ class PeakTracker {
     }
   };
 
-  static PeakHeadroom share_of(const PeakHeadroom& headroom, const PeakHeadroom& wanted,
-                               const HeadroomShares& shares, bool is_requester);
   void update_peaks_locked(const Arena* requester) ASHLAR_REQUIRES(mutex_);
+  bool add_changes(Arena& arena) ASHLAR_REQUIRES(mutex_);
+  void raise_peaks(const std::vector<Arena*>& arenas) ASHLAR_REQUIRES(mutex_);
   void divide_headroom(const Arena* requester) ASHLAR_REQUIRES(mutex_);
+  void give_headroom(Arena& arena, bool is_requester) ASHLAR_REQUIRES(mutex_);
+  PeakHeadroom share_of(PeakHeadroom headroom, const PeakHeadroom& wanted,
+                        const HeadroomShares& shares, bool is_requester) ASHLAR_REQUIRES(mutex_);
+  HeadroomShares& shares_of(const UsageStats* usage) ASHLAR_REQUIRES(mutex_);
+  void rest(Arena& arena) ASHLAR_REQUIRES(mutex_);
+  void watch_woken_arenas() ASHLAR_REQUIRES(mutex_);
+  void subtract_kept_headroom(Arena& arena) ASHLAR_REQUIRES(mutex_);
+  void release_kept_headroom() ASHLAR_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  std::vector<Arena*> arenas_ ASHLAR_GUARDED_BY(mutex_);  // sorted by serial
+  // Sorted by serial. `watched_` has the capacity for all arenas.
+  std::vector<Arena*> arenas_ ASHLAR_GUARDED_BY(mutex_);
+  std::vector<Arena*> watched_ ASHLAR_GUARDED_BY(mutex_);  // visited by updates: not resting
+  LockWatchList woken_;                                    // arenas to be watched again
+  uint64_t visited_arena_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   uint64_t last_serial_ ASHLAR_GUARDED_BY(mutex_) = 0;
   AllocatorStats stats_ ASHLAR_GUARDED_BY(mutex_);
   int64_t highest_allocated_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  // Counters of the arenas of destroyed pools, by stream and `is_small`.
-  std::map<StreamId, std::array<Counters, 2>> removed_arena_counters_ ASHLAR_GUARDED_BY(mutex_);
-  // Shares of the sums of pools and streams, keyed by the sum. Only valid in `divide_headroom`. A
-  // member, so that later calls reuse the memory of the table.
+  uint64_t round_ ASHLAR_GUARDED_BY(mutex_) = 0;  // number of the last division of headroom
+  HeadroomShares all_shares_ ASHLAR_GUARDED_BY(mutex_);
+  std::array<HeadroomShares, 2> size_shares_ ASHLAR_GUARDED_BY(mutex_);  // indexed by `is_small`
+  // Shares of the sums of pools and streams, keyed by the sum. Created with the arenas, so that
+  // updates allocate no host memory.
   std::unordered_map<const UsageStats*, HeadroomShares> usage_shares_ ASHLAR_GUARDED_BY(mutex_);
+  // Arenas that keep headroom while they rest, and possibly others. Has the capacity for all
+  // arenas.
+  std::vector<Arena*> keepers_ ASHLAR_GUARDED_BY(mutex_);
+  bool is_kept_headroom_wanted_ ASHLAR_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace ashlar::paged

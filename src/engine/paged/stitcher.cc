@@ -66,15 +66,19 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
   if (!relaxed.status().ok()) return relaxed.status();
   Arena& arena = *request.arena;
   arena.mark_stream_alive();
+  PlanCandidates& candidates = request.pool->candidates;
+  candidates.update(arena);
+  visited_count_ += candidates.arenas().size() + candidates.views().size();
   std::set<const Arena*> lenders = find_lenders(request);
   // Called before the arenas are locked, because PeakTracker's lock must be taken before theirs.
   request.is_over_budget = !can_afford_to_stitch(request);
   Plan plan;
   Placement placement;
   {
-    ArenaLocks lock(*request.pool);
-    request.pool->budget.spend_visits(kVisitsPerMerge * request.pool->flush());
+    ArenaLocks lock(candidates.arenas());
+    request.pool->budget.spend_visits(kVisitsPerMerge * flush(lock.arenas()));
     mover_.return_displaced(arena);
+    candidates.rest_unusable(*request.pool, arena, config_.granule_bytes);
     SubArena& sub = arena.sub_arena(request.is_small);
     if (request.is_over_budget) sub.wasteful_fits_left = kWastefulFitsOverBudget;
     // Searches again, because a wait or another thread may have freed a block since the last
@@ -106,6 +110,12 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
   return commit(placement, request.bytes, request.request);
 }
 
+int64_t Stitcher::flush(std::span<Arena* const> arenas) {
+  int64_t merged = 0;
+  for (Arena* arena : arenas) merged += arena->flush();
+  return merged;
+}
+
 // Returns the arenas whose idle memory may be used: the stream's own arena, and those of streams
 // that can be waited for. Under `fast` only idle streams lend, so that nothing waits.
 std::set<const Arena*> Stitcher::find_lenders(const SlowRequest& request) {
@@ -114,15 +124,15 @@ std::set<const Arena*> Stitcher::find_lenders(const SlowRequest& request) {
   // During a capture, only the stream's own arena lends: waiting for another stream requires an
   // event, which would become part of the capture.
   if (streams_.is_capturing(request.arena->stream)) return lenders;
-  for (const auto& [stream, arena] : request.pool->arenas) {
+  for (const Arena* arena : request.pool->candidates.arenas()) {
     const bool is_waitable = (!arena->is_stream_destroyed || arena->quiescent_use_count) &&
-                             !streams_.is_capturing(stream);
-    if (arena.get() == request.arena || !is_waitable) continue;
+                             !streams_.is_capturing(arena->stream);
+    if (arena == request.arena || !is_waitable) continue;
     if (config_.options.policy == PagedPolicy::kFast) {
-      const Result<bool> idle = streams_.query_idle(stream);
+      const Result<bool> idle = streams_.query_idle(arena->stream);
       if (!idle.ok() || !*idle) continue;
     }
-    lenders.insert(arena.get());
+    lenders.insert(arena);
   }
   return lenders;
 }
@@ -151,10 +161,10 @@ size_t Stitcher::over_budget_growth_bytes(const SlowRequest& request) const {
 // REQUIRES: the locks of the pool's arenas.
 Plan Stitcher::make_plan(const SlowRequest& request, std::set<const Arena*>& lenders) {
   // Destroyed streams lend only memory that has not been used since the device was synchronized.
-  for (const auto& [stream, arena] : request.pool->arenas) {
+  for (Arena* arena : request.pool->candidates.arenas()) {
     if (!arena->is_stream_destroyed || arena->is_quiescent()) continue;
     arena->quiescent_use_count.reset();
-    lenders.erase(arena.get());
+    lenders.erase(arena);
   }
   if (request.is_over_budget) {
     const size_t new_bytes = round_up(over_budget_growth_bytes(request),
@@ -310,15 +320,15 @@ Block* Stitcher::allocate_at(const ExactRange& exact, DeferredError& error) {
   View& view = exact.view;
   PagedPool& pool = exact.arena.pool;
   Placement placement{&view, nullptr, exact.range.begin - view.reserved.begin};
+  pool.candidates.wake_all(pool.arenas);
   {
     ArenaLocks arenas(pool);
     // If another stream has taken over the view since the checkpoint, takes it back.
     if (view.arena != &exact.arena && !view.is_plain && !view.has_active_block()) {
       mover_.move_view(view, exact.arena);
     }
-    std::set<const Arena*> all;
-    for (const auto& [stream, each] : pool.arenas) all.insert(each.get());
-    find_idle(pool, all, &exact.arena, config_.granule_bytes);
+    const std::set<const Arena*> all(arenas.arenas().begin(), arenas.arenas().end());
+    find_idle(pool, arenas.arenas(), all, &exact.arena, config_.granule_bytes);
     PagedBlock* from = view.first;
     while (from->end() <= exact.range.begin) from = from->next;
     placement.block = mover_.take_range(view, from, exact.range, placement.lenders);

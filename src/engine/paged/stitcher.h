@@ -13,6 +13,7 @@
 #pragma once
 
 #include <set>
+#include <span>
 #include <vector>
 
 #include "engine/paged/config.h"
@@ -38,6 +39,9 @@ class Stitcher {
         peaks_(peaks),
         tracer_(tracer),
         planner_(config.sizing, config.options.policy) {}
+
+  // The number of arenas and views that plans have visited so far. For tests.
+  uint64_t visited_count() const ASHLAR_REQUIRES(engine_lock) { return visited_count_; }
 
   // REQUIRES: the request's pool is not plain. kOutOfMemory: the limit or the device refused new
   // memory, or the borrower's stream cannot wait for a lender's stream.
@@ -67,6 +71,7 @@ class Stitcher {
   };
 
   PlanRequest plan_request(const SlowRequest& request) const ASHLAR_REQUIRES(engine_lock);
+  static int64_t flush(std::span<Arena* const> arenas);
   std::set<const Arena*> find_lenders(const SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
   bool can_afford_to_stitch(const SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
   size_t over_budget_growth_bytes(const SlowRequest& request) const ASHLAR_REQUIRES(engine_lock);
@@ -92,6 +97,7 @@ class Stitcher {
   PeakTracker& peaks_;
   RequestTracer& tracer_;
   Planner planner_ ASHLAR_GUARDED_BY(engine_lock);
+  uint64_t visited_count_ ASHLAR_GUARDED_BY(engine_lock) = 0;
 };
 
 }  // namespace ashlar::paged

@@ -15,12 +15,13 @@ Status Trimmer::trim(PoolId pool) {
   if (pool.is_default() && streams_.capture_count() == 0) {
     if (Status waited = pending_.wait({}); !waited.ok()) return waited;
   }
-  for (const PoolId id : pools_.trimmable_pools()) {
-    if (!pool.is_default() && id != pool) continue;
-    if (!pool.is_default()) {
-      if (Status waited = pending_.wait(pool); !waited.ok()) return waited;
+  if (pool.is_default()) {
+    for (const PoolId id : pools_.trimmable_pools()) {
+      trim_pool(id, SIZE_MAX, TrimWait::kForWork);
     }
-    trim_pool(id, SIZE_MAX, TrimWait::kForWork);
+  } else if (pools_.is_freeable(pool)) {
+    if (Status waited = pending_.wait(pool); !waited.ok()) return waited;
+    trim_pool(pool, SIZE_MAX, TrimWait::kForWork);
   }
   segments_.return_to_sources();
   segments_.wait_for_sources();
@@ -66,7 +67,7 @@ size_t Trimmer::release_extents(PagedPool& pool, size_t wanted_bytes, TrimWait w
   if (ready.ok()) {
     ArenaLocks lock(pool);
     pool.flush();
-    taken = take_idle(pool, wanted_bytes, wait, progress);
+    taken = take_idle(pool, lock.arenas(), wanted_bytes, wait, progress);
   }
   if (wait == TrimWait::kNever) {
     set_aside_busy(taken, progress);
@@ -96,10 +97,11 @@ void Trimmer::query_progress(Arena& arena, Progress& progress) {
 // Detaches idle extents. If the trim must not wait, takes first those that no queued work uses.
 // Detached extents stay unused while the engine is locked, because only a miss could use them.
 // REQUIRES: the locks of the pool's arenas.
-std::vector<Extent*> Trimmer::take_idle(PagedPool& pool, size_t wanted_bytes, TrimWait wait,
+std::vector<Extent*> Trimmer::take_idle(PagedPool& pool, std::span<Arena* const> arenas,
+                                        size_t wanted_bytes, TrimWait wait,
                                         const Progress& progress) {
   if (pool.options.never_remap && pool.has_active_block()) return {};
-  find_idle(pool, progress.lenders, nullptr, config_.granule_bytes);
+  find_idle(pool, arenas, progress.lenders, nullptr, config_.granule_bytes);
   std::vector<Extent*> unused;
   std::vector<Extent*> busy;
   pool.idle.for_each_idle([&](uint32_t number) {

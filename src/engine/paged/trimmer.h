@@ -14,6 +14,7 @@
 
 #include <map>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "engine/engine.h"
@@ -76,8 +77,9 @@ class Trimmer {
       ASHLAR_REQUIRES(engine_lock);
 
   void query_progress(Arena& arena, Progress& progress) ASHLAR_REQUIRES(engine_lock);
-  std::vector<Extent*> take_idle(PagedPool& pool, size_t wanted_bytes, TrimWait wait,
-                                 const Progress& progress) ASHLAR_REQUIRES(engine_lock);
+  std::vector<Extent*> take_idle(PagedPool& pool, std::span<Arena* const> arenas,
+                                 size_t wanted_bytes, TrimWait wait, const Progress& progress)
+      ASHLAR_REQUIRES(engine_lock);
   std::vector<Extent*> detach_cheapest(std::vector<Extent*>& extents, size_t wanted_bytes,
                                        const Progress& progress) ASHLAR_REQUIRES(engine_lock);
   void set_aside_busy(std::vector<Extent*>& taken, Progress& progress) ASHLAR_REQUIRES(engine_lock);

@@ -29,8 +29,8 @@ size_t ViewTable::max_address_bytes() const {
 }
 
 Result<View*> ViewTable::create(SlowRequest& request, size_t bytes) {
-  const auto& views = request.pool->views;
-  const bool is_first = std::none_of(views.begin(), views.end(), [&](const auto& view) {
+  const std::vector<View*>& views = request.pool->candidates.views();
+  const bool is_first = std::none_of(views.begin(), views.end(), [&](const View* view) {
     return view->arena == request.arena && view->is_small == request.is_small;
   });
   const size_t granule = config_.granule_bytes;

@@ -30,6 +30,29 @@ class BiasedMutexConcurrency : public ::testing::Test {
   Lock lock_;
 };
 
+TEST(BiasedMutex, ListsAWatchAtTheNextAcquisition) {
+  Lock lock;
+  lock_often(lock);
+  LockWatch first;
+  LockWatch second;
+  LockWatchList watched;
+  lock.lock_unbiased();
+  lock.watch(first, watched);
+  lock.watch(second, watched);
+  lock.unlock_unbiased();
+  EXPECT_FALSE(is_owned(lock)) << "the fast path would not notice the watches";
+  lock.lock_unbiased();
+  lock.unlock_unbiased();
+  EXPECT_TRUE(watched.empty());
+  lock_often(lock);
+  std::set<LockWatch*> listed;
+  for (LockWatch* each = watched.take_all(); each != nullptr; each = each->next) {
+    listed.insert(each);
+  }
+  EXPECT_EQ(listed, (std::set<LockWatch*>{&first, &second}));
+  EXPECT_TRUE(watched.empty());
+}
+
 TEST(BiasedMutex, ThreadIdsAreUniqueAmongLiveThreads) {
   std::set<uintptr_t> ids = {thread_id_fast()};
   EXPECT_EQ(ids.count(0), 0U);

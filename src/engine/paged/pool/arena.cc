@@ -20,6 +20,11 @@ constexpr int kCandidates = 4;
 // 12, the recorded runs reserve 0.1 % more memory with 0 and the same amount with 6 or 24.
 constexpr int kMoreCandidates = 12;
 
+// The number of blocks that an arena creates at a time: two pages. The first time it creates fewer,
+// because a program with thousands of streams may use few blocks on each.
+constexpr size_t kChunkBlocks = 64;
+constexpr size_t kFirstChunkBlocks = 8;
+
 }  // namespace
 
 EndCosts stranded_bytes(const View& view, AddressRange range, size_t bytes) {
@@ -179,8 +184,10 @@ bool Arena::rebalance_levels(SubArena& sub, const Amount& more) {
 
 PagedBlock* Arena::new_block() {
   if (unused_blocks_ == nullptr) {
-    chunks_.push_back(std::make_unique<std::array<PagedBlock, 64>>());
-    for (PagedBlock& block : *chunks_.back()) {
+    const size_t count = chunks_.empty() ? kFirstChunkBlocks : kChunkBlocks;
+    chunks_.push_back(std::make_unique<PagedBlock[]>(count));
+    for (size_t i = 0; i < count; ++i) {
+      PagedBlock& block = chunks_.back()[i];
       block.list_next = unused_blocks_;
       unused_blocks_ = &block;
     }

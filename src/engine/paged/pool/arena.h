@@ -15,6 +15,7 @@
 
 #include "ashlar/stats.h"
 #include "base/biased_mutex.h"
+#include "base/lock_watch.h"
 #include "engine/block_table.h"
 #include "engine/paged/pool/counters.h"
 #include "engine/paged/pool/free_ranges.h"
@@ -46,6 +47,37 @@ struct SubArena {
   void set_level(const Amount& net, const PeakHeadroom& headroom) {
     level = PeakLevel::min(PeakLevel::above(net, headroom), size_level);
   }
+};
+
+// A watch on the lock of an arena.
+struct ArenaWatch : LockWatch {
+  explicit ArenaWatch(Arena& its_arena) : arena(its_arena) {}
+  Arena& arena;
+};
+
+// What PeakTracker knows about an arena. Guarded by its lock.
+struct PeakTrackerRecord {
+  explicit PeakTrackerRecord(Arena& arena) : watch(arena) {}
+
+  ArenaWatch watch;                 // registered while the arena rests
+  std::array<Counters, 2> counted;  // the counters that the sums contain, indexed by `is_small`
+  int unchanged_count = 0;          // consecutive updates that found the counters unchanged
+  // Not visited by updates until the arena's lock is taken again. Until then, the arena keeps a
+  // part of the headroom.
+  bool is_resting = false;
+  bool is_in_keepers = false;  // in PeakTracker's list of arenas that may keep headroom
+  PeakHeadroom kept;
+  std::array<PeakHeadroom, 2> kept_by_size;  // indexed by `is_small`
+};
+
+// The state of an arena in PlanCandidates. Guarded by the engine's lock.
+struct PlanningRecord {
+  explicit PlanningRecord(Arena& arena) : watch(arena) {}
+
+  ArenaWatch watch;  // registered while the arena rests
+  bool is_resting = false;
+  std::vector<View*> resting_views;  // the arena's views while it rests
+  uint64_t usable_round = 0;         // the last round in which another stream could use memory
 };
 
 class Arena {
@@ -111,6 +143,7 @@ class Arena {
     for (SubArena& sub : sub_arenas) sub.highest = {};
   }
   PeakHeadroom wanted_headroom() const { return highest_.shortfall(net()); }
+  PeakHeadroom headroom() const { return level_.headroom_above(net()); }
   void set_levels(const PeakLevel& both, const std::array<PeakLevel, 2>& by_size);
   // Clears all levels, so that every allocation updates the peaks.
   void clear_levels();
@@ -148,6 +181,7 @@ class Arena {
   std::vector<View*> return_queue;
   UsageStats* pool_usage = nullptr;    // PeakTracker's sums over the arenas of the pool
   UsageStats* stream_usage = nullptr;  // PeakTracker's sums over the arenas of the stream
+  PeakTrackerRecord tracked{*this};
   // Whether the stream has been destroyed, so that no event can be recorded on it. The engine's
   // lock guards this field and the public fields below.
   bool is_stream_destroyed = false;
@@ -155,6 +189,7 @@ class Arena {
   // the device. If the count has changed since, the stream's id may have been reused, and new work
   // may use the memory.
   std::optional<int64_t> quiescent_use_count;
+  PlanningRecord planning{*this};
   bool is_lending = false;  // set by `find_idle`: the caller may use this arena's idle memory
   // The last event that a trim recorded on the stream, and the number of such events so far.
   // Extents that the trim set aside in this round are unused once the event is done.
@@ -175,9 +210,12 @@ class Arena {
   PeakLevel level_;        // the level of both sub-arenas together
   PeakLevel highest_;      // the highest level of both sub-arenas together
 
-  std::vector<std::unique_ptr<std::array<PagedBlock, 64>>> chunks_;  // 8 KiB each: two pages
-  PagedBlock* unused_blocks_ = nullptr;                              // linked by `list_next`
+  std::vector<std::unique_ptr<PagedBlock[]>> chunks_;
+  PagedBlock* unused_blocks_ = nullptr;  // linked by `list_next`
 };
+
+// The order in which the locks of several arenas are taken.
+inline bool has_lower_serial(const Arena* a, const Arena* b) { return a->serial < b->serial; }
 
 // The bytes that a block at the beginning or at the end of a free range would strand: the bytes of
 // the whole free extents that the block would touch, minus the size of the block.

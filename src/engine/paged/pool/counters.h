@@ -30,6 +30,7 @@ struct Amount {
   friend bool operator==(const Amount&, const Amount&) = default;
 };
 
+// Counters are linear in their fields, so sums over counters can be updated by differences.
 // Invariant: allocated() == total_allocated - total_freed + allocated_at_reset.
 struct Counters {
   Amount total_allocated;  // amount allocated since the totals were reset
@@ -54,6 +55,14 @@ struct Counters {
     sum.add(pending);
     return sum;
   }
+  void subtract(const Counters& other) {
+    total_allocated.subtract(other.total_allocated);
+    total_freed.subtract(other.total_freed);
+    pending.subtract(other.pending);
+    allocated_at_reset.subtract(other.allocated_at_reset);
+    active_at_reset.subtract(other.active_at_reset);
+  }
+  friend bool operator==(const Counters&, const Counters&) = default;
   void reset_totals() {
     active_at_reset = active();
     allocated_at_reset = allocated();
@@ -73,6 +82,12 @@ struct PeakHeadroom {
     bytes += other.bytes;
     requested_bytes += other.requested_bytes;
   }
+  void subtract(const PeakHeadroom& other) {
+    count -= other.count;
+    bytes -= other.bytes;
+    requested_bytes -= other.requested_bytes;
+  }
+  friend bool operator==(const PeakHeadroom&, const PeakHeadroom&) = default;
   PeakHeadroom half() const { return {count / 2, bytes / 2, requested_bytes / 2}; }
   static PeakHeadroom min(const PeakHeadroom& a, const PeakHeadroom& b) {
     return {std::min(a.count, b.count), std::min(a.bytes, b.bytes),

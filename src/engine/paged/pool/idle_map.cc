@@ -32,15 +32,16 @@ void mark_slots_of(PagedBlock* block, IdleMap& idle, bool is_borrowed) {
 
 }  // namespace
 
-int64_t find_idle(PagedPool& pool, const std::set<const Arena*>& lenders, const Arena* borrower,
+int64_t find_idle(PagedPool& pool, std::span<Arena* const> arenas,
+                  const std::set<const Arena*>& lenders, const Arena* borrower,
                   size_t granule_bytes) {
   IdleMap& idle = pool.idle;
   idle.begin_scan();
   int64_t visits = visits_of_packed(pool.extents.size());
-  for (const auto& [stream, arena] : pool.arenas) {
-    arena->is_lending = lenders.contains(arena.get());
+  for (Arena* arena : arenas) {
+    arena->is_lending = lenders.contains(arena);
     if (!arena->is_lending) continue;
-    const bool is_borrowed = arena.get() != borrower;
+    const bool is_borrowed = arena != borrower;
     for (SubArena& sub : arena->sub_arenas) {
       sub.ranges.visit_at_least(granule_bytes, [&](PagedBlock* block) {
         View& view = *block->view;
@@ -52,11 +53,11 @@ int64_t find_idle(PagedPool& pool, const std::set<const Arena*>& lenders, const 
       });
     }
   }
-  idle.for_each_detached([&](uint32_t number) {
+  for (const uint32_t number : idle.detached()) {
     const Extent& extent = *pool.extents[number - 1];
-    if (extent.is_releasing || !extent.arena->is_lending) return;
+    if (extent.is_releasing || !extent.arena->is_lending) continue;
     idle.set_idle(number, nullptr, extent.arena != borrower);
-  });
+  }
   return visits;
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <set>
+#include <span>
 #include <vector>
 
 #include "engine/paged/pool/view.h"
@@ -27,6 +28,9 @@ class IdleMap {
     grow_capacity(blocks_, count + 1);
     grow_capacity(attached_ids_, count + 1);
     grow_capacity(free_ends_, count + 1);
+    grow_capacity(detached_positions_, count + 1);
+    grow_capacity(detached_, count);
+    grow_capacity(marked_, count);
   }
   // Must be called when the pool appends an extent. REQUIRES: capacity is reserved.
   void add() {
@@ -34,23 +38,33 @@ class IdleMap {
     blocks_.push_back(nullptr);
     attached_ids_.push_back(0);
     free_ends_.push_back({});
+    detached_positions_.push_back(0);
+    add_detached(static_cast<uint32_t>(uses_.size() - 1));
   }
   // Call when the pool removes an extent and moves its last extent to that position.
   void replace_by_last(const Extent& removed) {
     const uint32_t number = removed.number();
-    uses_[number] = uses_.back();
+    clear_marks();
+    if (attached_ids_[number] == 0) remove_detached(number);
     blocks_[number] = blocks_.back();
     attached_ids_[number] = attached_ids_.back();
-    free_ends_[number] = free_ends_.back();
+    detached_positions_[number] = detached_positions_.back();
+    if (attached_ids_[number] == 0 && number + 1 < uses_.size()) {
+      detached_[detached_positions_[number]] = number;
+    }
     uses_.pop_back();
     blocks_.pop_back();
     attached_ids_.pop_back();
     free_ends_.pop_back();
+    detached_positions_.pop_back();
   }
 
   // A `view_id` of 0 means that the extent is detached.
   void set_attached_view(const Extent& extent, uint32_t view_id) {
-    attached_ids_[extent.number()] = view_id;
+    const uint32_t number = extent.number();
+    if (attached_ids_[number] == 0 && view_id != 0) remove_detached(number);
+    if (attached_ids_[number] != 0 && view_id == 0) add_detached(number);
+    attached_ids_[number] = view_id;
   }
   bool is_attached_to(uint32_t number, const View& view) const {
     return attached_ids_[number] == view.id;
@@ -59,21 +73,27 @@ class IdleMap {
 
   // Starts a new scan: no extent is idle.
   void begin_scan() {
-    uses_.assign(uses_.size(), Use::kActive);
-    free_ends_.assign(free_ends_.size(), {});
+    clear_marks();
     ++round_;
   }
   uint64_t round() const { return round_; }
   // `block` is the free block that contains the extent; null if the extent is detached.
   void set_idle(uint32_t number, PagedBlock* block, bool is_borrowed) {
+    mark(number);
     uses_[number] = is_borrowed ? Use::kBorrowed : Use::kOwn;
     blocks_[number] = block;
   }
   void set_block(uint32_t number, PagedBlock* block) { blocks_[number] = block; }
   void set_active(const Extent& extent) { uses_[extent.number()] = Use::kActive; }
   // Record that only the beginning, or only the end, of the extent is free.
-  void set_free_begin(uint32_t number, size_t bytes) { free_ends_[number].begin = in_units(bytes); }
-  void set_free_end(uint32_t number, size_t bytes) { free_ends_[number].end = in_units(bytes); }
+  void set_free_begin(uint32_t number, size_t bytes) {
+    mark(number);
+    free_ends_[number].begin = in_units(bytes);
+  }
+  void set_free_end(uint32_t number, size_t bytes) {
+    mark(number);
+    free_ends_[number].end = in_units(bytes);
+  }
 
   bool is_idle(uint32_t number) const { return uses_[number] != Use::kActive; }
   bool can_serve(const PackedSlot& slot) const { return slot.is_usable && is_idle(slot.extent); }
@@ -88,16 +108,12 @@ class IdleMap {
   size_t free_end_bytes(uint32_t number) const { return free_ends_[number].end * kMinBlockBytes; }
   template <typename Visit>
   void for_each_idle(const Visit& visit) const {
-    for (uint32_t number = 1; number < uses_.size(); ++number) {
+    for (const uint32_t number : marked_) {
       if (is_idle(number)) visit(number);
     }
   }
-  template <typename Visit>
-  void for_each_detached(const Visit& visit) const {
-    for (uint32_t number = 1; number < attached_ids_.size(); ++number) {
-      if (attached_ids_[number] == 0) visit(number);
-    }
-  }
+  // The numbers of the detached extents, in no particular order.
+  const std::vector<uint32_t>& detached() const { return detached_; }
 
  private:
   enum class Use : uint8_t { kActive, kOwn, kBorrowed };
@@ -105,6 +121,30 @@ class IdleMap {
     uint32_t begin = 0;
     uint32_t end = 0;
   };
+  // Records that the extent's entries must be cleared before the next scan. An extent is marked
+  // only once per scan, so that the capacity suffices.
+  void mark(uint32_t number) {
+    const bool is_marked =
+        is_idle(number) || free_ends_[number].begin != 0 || free_ends_[number].end != 0;
+    if (!is_marked) marked_.push_back(number);
+  }
+  void clear_marks() {
+    for (const uint32_t number : marked_) {
+      uses_[number] = Use::kActive;
+      free_ends_[number] = {};
+    }
+    marked_.clear();
+  }
+  void add_detached(uint32_t number) {
+    detached_positions_[number] = static_cast<uint32_t>(detached_.size());
+    detached_.push_back(number);
+  }
+  void remove_detached(uint32_t number) {
+    const uint32_t position = detached_positions_[number];
+    detached_[position] = detached_.back();
+    detached_positions_[detached_.back()] = position;
+    detached_.pop_back();
+  }
   static uint32_t in_units(size_t bytes) { return static_cast<uint32_t>(bytes / kMinBlockBytes); }
 
   // Entry 0 means no extent and is neither idle nor detached.
@@ -112,6 +152,9 @@ class IdleMap {
   std::vector<PagedBlock*> blocks_ = {nullptr};
   std::vector<uint32_t> attached_ids_ = {UINT32_MAX};
   std::vector<FreeEnds> free_ends_ = {{}};
+  std::vector<uint32_t> detached_;
+  std::vector<uint32_t> detached_positions_ = {0};  // of detached extents, in `detached_`
+  std::vector<uint32_t> marked_;                    // extents that the last scan found free in part
   uint64_t round_ = 0;
 };
 
@@ -123,11 +166,12 @@ constexpr int64_t visits_of_packed(size_t count) {
   return static_cast<int64_t>(count / kPackedPerVisit) + 1;
 }
 
-// Marks the lenders' extents that no block uses as idle in `pool.idle`, and sets `View::idle`
-// and `Arena::is_lending`. Extents of arenas other than `borrower` are marked as borrowed. Returns
-// the number of visits. Considers merged free blocks only: flush arenas first.
-// REQUIRES: the locks of the pool's arenas.
-int64_t find_idle(PagedPool& pool, const std::set<const Arena*>& lenders, const Arena* borrower,
+// Marks the extents of the lenders among `arenas` that no block uses as idle in `pool.idle`, and
+// sets `View::idle` and `Arena::is_lending`. Extents of arenas other than `borrower` are marked as
+// borrowed. Returns the number of visits. Considers merged free blocks only: flush arenas first.
+// REQUIRES: the locks of `arenas`, which belong to the pool; no other arena has detached extents.
+int64_t find_idle(PagedPool& pool, std::span<Arena* const> arenas,
+                  const std::set<const Arena*>& lenders, const Arena* borrower,
                   size_t granule_bytes);
 
 }  // namespace ashlar::paged

@@ -14,6 +14,7 @@
 #include "ashlar/pool.h"
 #include "engine/paged/pool/arena.h"
 #include "engine/paged/pool/idle_map.h"
+#include "engine/paged/pool/plan_candidates.h"
 #include "engine/paged/pool/stitch_budget.h"
 
 namespace ashlar::paged {
@@ -53,20 +54,34 @@ struct PagedPool {
   StitchBudget budget{};
   TypicalBlockSize typical_block{};
   std::map<StreamId, std::unique_ptr<Arena>> arenas;
-  std::vector<std::unique_ptr<View>> views;
+  std::vector<Arena*> arenas_by_serial;      // the same arenas
+  std::vector<std::unique_ptr<View>> views;  // sorted by id
   std::vector<std::unique_ptr<Extent>> extents;
   IdleMap idle{};
+  PlanCandidates candidates{};
   uint32_t last_view_id = 0;
   std::vector<Retirement> retirements;
 
+  // REQUIRES: `serial` is higher than that of all other arenas.
+  Arena& add_arena(StreamId stream, uint64_t serial, BlockTable& addresses) {
+    grow_capacity(arenas_by_serial, arenas.size() + 1);
+    auto made = std::make_unique<Arena>(*this, stream, serial, addresses);
+    Arena& arena = *arenas.emplace(stream, std::move(made)).first->second;
+    arenas_by_serial.push_back(&arena);
+    candidates.add(arena);
+    return arena;
+  }
   View& add_view() {
     views.push_back(std::make_unique<View>());
     views.back()->id = ++last_view_id;
+    candidates.add(*views.back());
     return *views.back();
   }
   void erase_view(const View& view) {
-    views.erase(std::find_if(views.begin(), views.end(),
-                             [&](const auto& each) { return each.get() == &view; }));
+    candidates.erase(view);
+    views.erase(
+        std::lower_bound(views.begin(), views.end(), view.id,
+                         [](const auto& each, uint32_t wanted) { return each->id < wanted; }));
   }
   // REQUIRES: the locks of the pool's arenas.
   bool has_active_block() const {
@@ -91,19 +106,14 @@ struct PagedPool {
 // cannot express a variable number of locks, so it does not check this class.
 class ArenaLocks {
  public:
-  explicit ArenaLocks(const PagedPool& pool) {
-    for (const auto& [stream, arena] : pool.arenas) sorted_.push_back(arena.get());
-    std::sort(sorted_.begin(), sorted_.end(),
-              [](const Arena* a, const Arena* b) { return a->serial < b->serial; });
-    arenas_ = sorted_;
-    lock();
-  }
+  explicit ArenaLocks(const PagedPool& pool) : ArenaLocks(pool.arenas_by_serial) {}
   // REQUIRES: `arenas` is sorted by serial and outlives this object. The vector is not copied,
   // because hits that reach a peak use this class and must not allocate host memory.
   explicit ArenaLocks(const std::vector<Arena*>& arenas) : arenas_(arenas) { lock(); }
   ~ArenaLocks() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     for (Arena* arena : arenas_) arena->lock.unlock_unbiased();
   }
+  std::span<Arena* const> arenas() const { return arenas_; }
   ArenaLocks(const ArenaLocks&) = delete;
   ArenaLocks& operator=(const ArenaLocks&) = delete;
 
@@ -112,7 +122,6 @@ class ArenaLocks {
     for (Arena* arena : arenas_) arena->lock.lock_unbiased();
   }
 
-  std::vector<Arena*> sorted_;
   std::span<Arena* const> arenas_;
 };
 

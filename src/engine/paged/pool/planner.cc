@@ -97,7 +97,8 @@ class Planner::BestPlace {
 };
 
 Plan Planner::plan(const PlanRequest& request, const std::set<const Arena*>& lenders) {
-  visit_count_ = find_idle(request.pool, lenders, &request.arena, sizing_.granule_bytes());
+  visit_count_ = find_idle(request.pool, request.pool.candidates.arenas(), lenders, &request.arena,
+                           sizing_.granule_bytes());
   Plan plan = plan_in_place(request);
   if (!plan.exists) plan = plan_growth(request);
   request.pool.budget.spend_visits(visit_count_);
@@ -119,7 +120,7 @@ Plan Planner::plan_in_place(const PlanRequest& request) {
   BestPlace best(request.bytes);
   const bool is_scarce = !searches_all_views_ && request.pool.budget.is_planning_scarce();
   const int64_t enough = searches_all_views_ ? INT64_MAX : visit_count_ + kEnoughVisits;
-  for (const auto& view : request.pool.views) {
+  for (View* view : request.pool.candidates.views()) {
     if (visit_count_ >= enough && best.is_good()) break;
     if (is_scarce && best.is_perfect()) break;
     ++visit_count_;
@@ -245,7 +246,7 @@ std::vector<Extent*> Planner::reusable_extents(const PlanRequest& request) const
 std::vector<Planner::Tail> Planner::growable_tails(const PlanRequest& request) {
   const size_t max_growth = sizing_.max_growth_bytes(request.bytes, request.is_small);
   std::vector<Tail> tails;
-  for (const auto& view : request.pool.views) {
+  for (View* view : request.pool.candidates.views()) {
     if (view->is_plain || view->is_small != request.is_small) continue;
     const Tail tail = find_tail(*view, request);
     const bool has_addresses = tail.begin + max_growth <= view->reserved.bytes;
@@ -327,7 +328,7 @@ void Planner::place_new_memory(const PlanRequest& request, Plan& plan) const {
   if (plan.view != nullptr || plan.new_bytes == 0) return;
   const size_t growth =
       std::max(sizing_.max_growth_bytes(request.bytes, request.is_small), plan.new_bytes);
-  for (const auto& each : request.pool.views) {
+  for (View* each : request.pool.candidates.views()) {
     View& view = *each;
     const bool is_candidate = !view.is_plain && !view.is_retired && view.arena == &request.arena &&
                               view.is_small == request.is_small;

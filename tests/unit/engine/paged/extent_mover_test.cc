@@ -10,7 +10,10 @@ namespace {
 
 class ExtentMoverTest : public ::testing::Test {
  protected:
-  void scan() { find_idle(made_.pool, {&own_, &other_}, &own_, HandMadePool::kGranuleBytes); }
+  void scan() {
+    find_idle(made_.pool, made_.pool.candidates.arenas(), {&own_, &other_}, &own_,
+              HandMadePool::kGranuleBytes);
+  }
   // Adds a view in which the extents of `view` are mapped a second time, but not attached.
   View& add_alias(const View& view) {
     View& alias = made_.add_view(own_, {});

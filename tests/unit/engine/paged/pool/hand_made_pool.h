@@ -20,9 +20,7 @@ class HandMadePool {
   explicit HandMadePool(PoolOptions options = {}) : pool({}, std::move(options), false) {}
 
   Arena& add_arena(StreamId stream) {
-    std::unique_ptr<Arena>& arena = pool.arenas[stream];
-    arena = std::make_unique<Arena>(pool, stream, pool.arenas.size(), addresses_);
-    return *arena;
+    return pool.add_arena(stream, pool.arenas.size() + 1, addresses_);
   }
   // Adds a view with attached, free extents of these sizes, which are multiples of the granule.
   View& add_view(Arena& arena, const std::vector<size_t>& extent_sizes, bool is_small = false) {

@@ -11,7 +11,8 @@ namespace {
 class IdleMapTest : public ::testing::Test {
  protected:
   int64_t scan(const std::set<const Arena*>& lenders) {
-    return find_idle(made_.pool, lenders, &own_, HandMadePool::kGranuleBytes);
+    return find_idle(made_.pool, made_.pool.candidates.arenas(), lenders, &own_,
+                     HandMadePool::kGranuleBytes);
   }
   bool is_idle(const View& view, size_t slot) const {
     return made_.pool.idle.is_idle(view.slots[slot].extent->number());
@@ -70,6 +71,18 @@ TEST_F(IdleMapTest, ReplacesARemovedExtentByTheLast) {
   made_.pool.idle.set_attached_view(removed, 0);
   made_.pool.idle.replace_by_last(removed);
   EXPECT_TRUE(made_.pool.idle.is_attached_to(1, view)) << "the last one has number 1 now";
+  EXPECT_TRUE(made_.pool.idle.detached().empty());
+}
+
+TEST_F(IdleMapTest, ListsDetachedExtentsUnderTheirNewNumbers) {
+  made_.add_view(own_, {4 * kMiB, 4 * kMiB});
+  Extent& removed = *made_.pool.extents[0];
+  made_.add_extent(own_, 4 * kMiB);
+  EXPECT_EQ(made_.pool.idle.detached(), std::vector<uint32_t>{3});
+  made_.pool.idle.set_attached_view(removed, 0);
+  EXPECT_EQ(made_.pool.idle.detached(), (std::vector<uint32_t>{3, 1}));
+  made_.pool.idle.replace_by_last(removed);
+  EXPECT_EQ(made_.pool.idle.detached(), std::vector<uint32_t>{1});
 }
 
 }  // namespace

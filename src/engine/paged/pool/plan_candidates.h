@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arenas and views of a pool that a plan has to look at. A program may have thousands of
+// streams; most of them are idle, and each keeps little memory, which cannot serve another stream.
+// Such an arena *rests*: plans visit neither the arena nor its views until the arena's lock is
+// taken again. While the pool has few arenas, none rests.
+//
+// A resting arena has no memory that another stream could use:
+//   - no free range of a whole extent, and no block on a quick list
+//   - no detached extent, and no displaced extent to be returned
+//   - no view without attached extents
+//
+// Not thread safe: guarded by the engine's lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/lock_watch.h"
+#include "engine/paged/pool/arena.h"
+#include "engine/paged/pool/view.h"
+
+namespace ashlar::paged {
+
+struct PagedPool;
+
+class PlanCandidates {
+ public:
+  // Sorted by serial. Contains all arenas of the pool that do not rest.
+  const std::vector<Arena*>& arenas() const { return arenas_; }
+  // Sorted by id. Contains all views of these arenas, and possibly plain views of resting arenas.
+  const std::vector<View*>& views() const { return views_; }
+
+  // REQUIRES: the arena or the view is newer than all others of the pool.
+  void add(Arena& arena);
+  void add(View& view);
+  // Call when the view is destroyed.
+  void erase(const View& view);
+
+  // Adds the arenas that have woken and `requester`, and removes those that `rest_unusable` has
+  // found. Call before a plan. REQUIRES: no lock of an arena is held.
+  void update(Arena& requester);
+  // Adds all arenas. REQUIRES: as for update.
+  template <typename Arenas>
+  void wake_all(const Arenas& arenas) {
+    for (const auto& [stream, arena] : arenas) wake(*arena);
+    update_arenas();
+  }
+  // Lets arenas rest if the pool has many. Does not change `arenas()` until the next update.
+  // REQUIRES: the candidates are those of the pool; the locks of `arenas()`, held by lock_unbiased;
+  // their quick lists are empty.
+  void rest_unusable(const PagedPool& pool, const Arena& requester, size_t granule_bytes);
+
+ private:
+  static void wake(Arena& arena) { const BiasedLock lock(arena.lock); }
+  void update_arenas();
+  void rest(Arena& arena);
+
+  void add_resting_views(Arena& arena);
+
+  // These lists have the capacity for all arenas and views of the pool.
+  std::vector<Arena*> arenas_;
+  std::vector<View*> views_;
+  size_t arena_count_ = 0;  // of the pool
+  size_t view_count_ = 0;
+  LockWatchList woken_;
+  uint64_t round_ = 0;  // number of the last call of `rest_unusable`
+};
+
+}  // namespace ashlar::paged
