@@ -95,7 +95,10 @@ class FastPath {
 
   ArenaCache& arenas() { return arenas_; }
   bool is_disabled() const { return fast_path_disabled_.load(std::memory_order_relaxed); }
-  void set_enabled(bool enabled) { fast_path_disabled_.store(!enabled, std::memory_order_relaxed); }
+  // Stores only changes: every hit reads the flag, and every slow path calls this.
+  void set_enabled(bool enabled) {
+    if (is_disabled() == enabled) fast_path_disabled_.store(!enabled, std::memory_order_relaxed);
+  }
 
  private:
   ArenaCache arenas_;

@@ -17,8 +17,12 @@ constexpr int kMaxEmptyPolls = 8;
 
 }  // namespace
 
+// Stores only changes: hits of other threads read the flag, and every slow path calls this.
 void PendingBlocks::publish() {
-  has_pending_.store(!streams_.frees().empty(), std::memory_order_relaxed);
+  const bool has_pending = !streams_.frees().empty();
+  if (has_pending != has_pending_.load(std::memory_order_relaxed)) {
+    has_pending_.store(has_pending, std::memory_order_relaxed);
+  }
 }
 
 Status PendingBlocks::add(PagedBlock* block) {

@@ -101,6 +101,13 @@ TEST(StitchBudgetTest, ExemptsLargeRequestsFromTheBurstLimit) {
   EXPECT_FALSE(budget.can_spend(kUrgent, 1.0 / 40, now_ns)) << "must be charged nevertheless";
 }
 
+TEST(StitchBudgetTest, DriverDebtIsPaidOffWithinMinutes) {
+  StitchBudget budget = spent_budget();
+  for (int i = 0; i < 1000; ++i) budget.spend_driver_us(10e6);
+  EXPECT_FALSE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 99'000 * kNsPerMs));
+  EXPECT_TRUE(budget.can_spend(kNormal, kNoSaving, kLaterNs + 101'000 * kNsPerMs));
+}
+
 TEST(StitchBudgetTest, GrantsPlanningCreditForLargeSavings) {
   StitchBudget budget = spent_budget();
   budget.spend_visits(16 * kVisitsPerMs);
