@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Allocation counters of the small or the large blocks of an arena. Sums over arenas are computed
-// when statistics are read. Only the peaks of these sums need more: arenas have `PeakLevel`s, and
-// PeakTracker chooses them so that no sum reaches a new peak while every arena stays at or below
-// its levels. A request that passes a level calls PeakTracker::update_peaks.
+// when statistics are read. The peaks of these sums must be noticed when they occur: PeakTracker
+// gives each arena `PeakLevel`s, so that no sum reaches a new peak while every arena stays at or
+// below its levels. A request that exceeds a level calls PeakTracker::update_peaks.
 #pragma once
 
 #include <algorithm>
@@ -35,11 +35,11 @@ struct Amount {
 struct Counters {
   Amount total_allocated;  // amount allocated since the totals were reset
   Amount total_freed;      // amount freed since the totals were reset
-  Amount pending;          // freed by the caller, still used by another stream
+  Amount pending;          // freed by the caller, but not reusable yet
   Amount allocated_at_reset;
   Amount active_at_reset;
 
-  // The change of `allocated` since the totals were reset.
+  // Returns the change of allocated() since the totals were reset.
   Amount net() const {
     Amount sum = total_allocated;
     sum.subtract(total_freed);
@@ -70,8 +70,8 @@ struct Counters {
   }
 };
 
-// How far counters may rise above their current values. The fields are independent: a block with a
-// larger request than its predecessor of the same size raises only `requested_bytes`.
+// How far counters may rise above their current values. The fields may rise independently: a block
+// with a larger request than its predecessor of the same size raises only `requested_bytes`.
 struct PeakHeadroom {
   int64_t count = 0;
   int64_t bytes = 0;
@@ -95,7 +95,7 @@ struct PeakHeadroom {
   }
 };
 
-// A bound on the `net` of counters. By default it is cleared: every rise exceeds it.
+// An upper bound on Counters::net(). By default the level is cleared: any value exceeds it.
 struct PeakLevel {
   int64_t count = INT64_MIN;
   int64_t bytes = INT64_MIN;
@@ -118,7 +118,7 @@ struct PeakLevel {
     bytes = std::max(bytes, net.bytes);
     requested_bytes = std::max(requested_bytes, net.requested_bytes);
   }
-  // Keeps the distance to `net` after `freed` was freed. A cleared level stays cleared.
+  // Lowers the level by `freed`, so that a free adds no headroom. A cleared level stays cleared.
   void lower_by(const Amount& freed) {
     if (count == INT64_MIN) return;
     count -= freed.count;
@@ -128,7 +128,8 @@ struct PeakLevel {
   PeakHeadroom headroom_above(const Amount& net) const {
     return {count - net.count, bytes - net.bytes, requested_bytes - net.requested_bytes};
   }
-  // Returns the headroom that `net` needs to reach this level again; 0 where it is above the level.
+  // Returns the headroom that `net` needs to reach this level again: 0 for each field that is at or
+  // above the level.
   PeakHeadroom shortfall(const Amount& net) const {
     return {std::max<int64_t>(count - net.count, 0), std::max<int64_t>(bytes - net.bytes, 0),
             std::max<int64_t>(requested_bytes - net.requested_bytes, 0)};

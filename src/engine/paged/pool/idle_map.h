@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records which extents of a pool are idle, that is, used by no block. Packed like PackedSlot,
-// because plans scan it. Indexed by `Extent::number`.
+// Records which extents of a pool are idle, that is, used by no block. Its arrays are packed, like
+// PackedSlot, because plans scan them. They are indexed by `Extent::number`.
 //
 // Invariant: attached_ids_[extent.number()] == extent.attached_view->id, or 0 if the extent is
 // detached. The idle state is valid from `find_idle` until the arenas of the pool are unlocked.
@@ -71,13 +71,13 @@ class IdleMap {
   }
   bool is_attached(const Extent& extent) const { return attached_ids_[extent.number()] != 0; }
 
-  // Starts a new scan: no extent is idle.
+  // Starts a new scan: marks every extent as not idle.
   void begin_scan() {
     clear_marks();
     ++round_;
   }
   uint64_t round() const { return round_; }
-  // `block` is the free block that contains the extent; null if the extent is detached.
+  // Marks the extent as idle. `block` is the free block that contains it; null if it is detached.
   void set_idle(uint32_t number, PagedBlock* block, bool is_borrowed) {
     mark(number);
     uses_[number] = is_borrowed ? Use::kBorrowed : Use::kOwn;
@@ -85,7 +85,8 @@ class IdleMap {
   }
   void set_block(uint32_t number, PagedBlock* block) { blocks_[number] = block; }
   void set_active(const Extent& extent) { uses_[extent.number()] = Use::kActive; }
-  // Record that only the beginning, or only the end, of the extent is free.
+  // The next two functions record that only the first, or only the last, `bytes` of the extent are
+  // free.
   void set_free_begin(uint32_t number, size_t bytes) {
     mark(number);
     free_ends_[number].begin = in_units(bytes);
@@ -100,8 +101,9 @@ class IdleMap {
   // Whether the extent is idle and was last used by a stream other than the requesting one.
   bool is_borrowed(uint32_t number) const { return uses_[number] == Use::kBorrowed; }
   PagedBlock* block_of(uint32_t number) const { return blocks_[number]; }
-  // The free bytes at the beginning and at the end of the extent. 0 if the free range that contains
-  // them is smaller than a granule, because scans skip such ranges.
+  // The next two functions return the number of free bytes at the beginning and at the end of an
+  // extent that is partly in use. They return 0 if the free range is smaller than a granule,
+  // because scans skip such ranges.
   size_t free_begin_bytes(uint32_t number) const {
     return free_ends_[number].begin * kMinBlockBytes;
   }
@@ -147,29 +149,31 @@ class IdleMap {
   }
   static uint32_t in_units(size_t bytes) { return static_cast<uint32_t>(bytes / kMinBlockBytes); }
 
-  // Entry 0 means no extent and is neither idle nor detached.
+  // Entry 0 of the arrays that extents index stands for no extent, which is neither idle nor
+  // detached.
   std::vector<Use> uses_ = {Use::kActive};
   std::vector<PagedBlock*> blocks_ = {nullptr};
   std::vector<uint32_t> attached_ids_ = {UINT32_MAX};
   std::vector<FreeEnds> free_ends_ = {{}};
   std::vector<uint32_t> detached_;
-  std::vector<uint32_t> detached_positions_ = {0};  // of detached extents, in `detached_`
+  std::vector<uint32_t> detached_positions_ = {0};  // indexes in `detached_`
   std::vector<uint32_t> marked_;                    // extents that the last scan found free in part
   uint64_t round_ = 0;
 };
 
 // A visit is the unit of planning cost (StitchBudget): about one cache miss. Eight packed slots
-// share a cache line, but scanning them also costs time. Measured together with kVisitsPerMerge
-// (stitcher.cc).
+// share a cache line, but scanning them also costs time. This value was measured together with
+// kVisitsPerMerge (stitcher.cc).
 constexpr size_t kPackedPerVisit = 2;
 constexpr int64_t visits_of_packed(size_t count) {
   return static_cast<int64_t>(count / kPackedPerVisit) + 1;
 }
 
-// Marks the extents of the lenders among `arenas` that no block uses as idle in `pool.idle`, and
-// sets `View::idle` and `Arena::is_lending`. Extents of arenas other than `borrower` are marked as
-// borrowed. Returns the number of visits. Considers merged free blocks only: flush arenas first.
-// REQUIRES: the locks of `arenas`, which belong to the pool; no other arena has detached extents.
+// Marks as idle, in `pool.idle`, the extents that no block uses and whose arenas are in both
+// `arenas` and `lenders`. Sets `View::idle` and `Arena::is_lending`. Extents of arenas other than
+// `borrower` are marked as borrowed. Returns the number of visits. Considers only merged free
+// blocks, so the caller flushes the arenas first. REQUIRES: the locks of `arenas`, which belong to
+// the pool; no other arena has detached extents.
 int64_t find_idle(PagedPool& pool, std::span<Arena* const> arenas,
                   const std::set<const Arena*>& lenders, const Arena* borrower,
                   size_t granule_bytes);

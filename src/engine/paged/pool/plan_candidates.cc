@@ -10,8 +10,9 @@
 namespace ashlar::paged {
 namespace {
 
-// The number of arenas that plans visit before any rests. Few, because a visit takes a few tenths
-// of a microsecond, and a resting arena could not have served the plan.
+// No arena is put to rest while at most this many arenas are candidates. The number is small,
+// because a visit takes a few tenths of a microsecond, and a resting arena could not serve the
+// plan.
 constexpr size_t kMaxArenas = 8;
 
 bool has_lower_id(const View* a, const View* b) { return a->id < b->id; }
@@ -88,7 +89,7 @@ void PlanCandidates::rest_unusable(const PagedPool& pool, const Arena& requester
                            !arena->return_queue.empty() || has_range(*arena, granule_bytes);
     if (!is_usable) rest(*arena);
   }
-  // If host memory runs out, a view stays in both lists until the arena wakes.
+  // If host memory runs out here, a view stays in both lists until the arena wakes.
   for (View* view : views_) {
     PlanningRecord& planning = view->arena->planning;
     if (planning.is_resting) planning.resting_views.push_back(view);

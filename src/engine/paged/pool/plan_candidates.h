@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arenas and views of a pool that a plan has to look at. A program may have thousands of
-// streams; most of them are idle, and each keeps little memory, which cannot serve another stream.
-// Such an arena *rests*: plans visit neither the arena nor its views until the arena's lock is
-// taken again. While the pool has few arenas, none rests.
+// The arenas and views of a pool that a plan must visit. A program may have thousands of streams.
+// Most of these streams are idle, and each has an arena with little memory, which cannot serve
+// another stream. Such an arena *rests*: plans visit neither the arena nor its views until the
+// arena's lock is taken again. While the pool has few arenas, none rests.
 //
 // A resting arena has no memory that another stream could use:
 //   - no free range of a whole extent, and no block on a quick list
@@ -27,9 +27,9 @@ struct PagedPool;
 
 class PlanCandidates {
  public:
-  // Sorted by serial. Contains all arenas of the pool that do not rest.
+  // Returns all arenas of the pool that do not rest, sorted by serial.
   const std::vector<Arena*>& arenas() const { return arenas_; }
-  // Sorted by id. Contains all views of these arenas, and possibly plain views of resting arenas.
+  // Returns all views of these arenas, and possibly plain views of resting arenas, sorted by id.
   const std::vector<View*>& views() const { return views_; }
 
   // REQUIRES: the arena or the view is newer than all others of the pool.
@@ -38,18 +38,18 @@ class PlanCandidates {
   // Call when the view is destroyed.
   void erase(const View& view);
 
-  // Adds the arenas that have woken and `requester`, and removes those that `rest_unusable` has
-  // found. Call before a plan. REQUIRES: no lock of an arena is held.
+  // Adds `requester` and the arenas that have woken, and removes the arenas that `rest_unusable`
+  // has put to rest. Call before a plan. REQUIRES: no lock of an arena is held.
   void update(Arena& requester);
-  // Adds all arenas. REQUIRES: as for update.
+  // Adds all arenas. REQUIRES: no lock of an arena is held.
   template <typename Arenas>
   void wake_all(const Arenas& arenas) {
     for (const auto& [stream, arena] : arenas) wake(*arena);
     update_arenas();
   }
-  // Lets arenas rest if the pool has many. Does not change `arenas()` until the next update.
-  // REQUIRES: the candidates are those of the pool; the locks of `arenas()`, held by lock_unbiased;
-  // their quick lists are empty.
+  // Puts to rest the arenas whose memory no other stream can use, unless there are few candidates.
+  // `arenas()` changes only in the next update. REQUIRES: this object belongs to `pool`; the locks
+  // of `arenas()` are held by lock_unbiased; the quick lists of these arenas are empty.
   void rest_unusable(const PagedPool& pool, const Arena& requester, size_t granule_bytes);
 
  private:
@@ -62,7 +62,7 @@ class PlanCandidates {
   // These lists have the capacity for all arenas and views of the pool.
   std::vector<Arena*> arenas_;
   std::vector<View*> views_;
-  size_t arena_count_ = 0;  // of the pool
+  size_t arena_count_ = 0;  // number of arenas of the pool
   size_t view_count_ = 0;
   LockWatchList woken_;
   uint64_t round_ = 0;  // number of the last call of `rest_unusable`
