@@ -29,19 +29,21 @@ enum class StatusKind {
   kFormat,           // Malformed input. The message gives the position and what was expected.
   kTimeout,          // A deadline passed. The message names what was being waited for.
   kPeerLost,         // Another rank died or aborted: its group has failed permanently.
+  kHostOutOfMemory,  // The library could not allocate host memory for itself. Nothing changed.
 };
 
 // Returns "out of memory", "invalid argument", and so on.
 ASHLAR_EXPORT std::string_view name(StatusKind kind);
 
 // The outcome of a call: ok, or a kind and a message that states what was wanted, what was found
-// and what to do. One pointer wide; null means ok.
+// and what to do. One pointer wide; null means ok. Copies share the description, so that copying
+// cannot fail.
 class [[nodiscard]] ASHLAR_EXPORT Status {
  public:
   Status() = default;
-  Status(const Status& other) : detail_(other.ok() ? nullptr : other.copy_detail()) {}
+  Status(const Status& other) noexcept : detail_(other.ok() ? nullptr : other.share_detail()) {}
   Status(Status&& other) noexcept = default;
-  Status& operator=(const Status& other) { return *this = Status(other); }
+  Status& operator=(const Status& other) noexcept { return *this = Status(other); }
   Status& operator=(Status&& other) noexcept = default;
   ~Status() = default;
 
@@ -51,6 +53,8 @@ class [[nodiscard]] ASHLAR_EXPORT Status {
   static Status format(std::string message);
   static Status timeout(std::string message);
   static Status peer_lost(std::string message);
+  // Needs no memory itself.
+  static Status host_out_of_memory() noexcept;
   // `call` is the name of the driver or system function that failed; `code` is its error number.
   static Status device_fault(std::string_view call, long code, std::string message);
   static Status device_lost(std::string_view call, long code, std::string message);
@@ -72,14 +76,17 @@ class [[nodiscard]] ASHLAR_EXPORT Status {
   struct Deleter {
     void operator()(const Detail* detail) const;
   };
-  using OwnDetail = std::unique_ptr<const Detail, Deleter>;
-  explicit Status(Detail detail);
-  OwnDetail copy_detail() const;
+  using SharedDetail = std::unique_ptr<const Detail, Deleter>;  // one reference
+  explicit Status(SharedDetail detail) noexcept : detail_(std::move(detail)) {}
+  static Status make(StatusKind kind, std::string message, std::string_view call = {},
+                     long code = 0);
+  SharedDetail share_detail() const noexcept;
 
-  OwnDetail detail_;  // null: ok
+  SharedDetail detail_;  // null: ok
 };
 
-// Throws the exception of ashlar/errors.h that matches the status. REQUIRES: !status.ok().
+// Throws the exception of ashlar/errors.h that matches the status; std::bad_alloc for
+// kHostOutOfMemory. REQUIRES: !status.ok().
 [[noreturn]] ASHLAR_EXPORT void throw_status(Status status);
 
 // Throws unless the status is ok.

@@ -18,6 +18,7 @@ void throw_status(Status status) {
     case StatusKind::kFormat: throw FormatError(std::move(status));
     case StatusKind::kTimeout: throw TimeoutError(std::move(status));
     case StatusKind::kPeerLost: throw PeerError(std::move(status));
+    case StatusKind::kHostOutOfMemory: throw std::bad_alloc();
   }
   check_failed("throw_status needs an error", __FILE__, __LINE__);
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/host_memory.h"
 #include "base/text.h"
 
 namespace ashlar {
@@ -57,6 +58,7 @@ Status Routes::begin(PoolId pool, RouteFilter&& filter) {
   if (is_routed_to(pool)) {
     return Status::invalid_argument(text("allocations are routed to pool ", pool, " already"));
   }
+  reserve_amortized(routes_, routes_.size() + 1);  // before the first change
   if (Status retained = has(pool) ? retain(pool) : create(pool); !retained.ok()) return retained;
   routes_.push_back({pool, std::move(filter)});
   return {};

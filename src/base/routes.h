@@ -19,7 +19,8 @@ namespace ashlar {
 class Routes {
  public:
   // Functions that can fail return kInvalidArgument if the pool does not exist (for `create`: if it
-  // already exists) or is in the wrong state. A failed call changes nothing.
+  // already exists) or is in the wrong state. A failed call, and a call that throws,
+  // changes nothing.
 
   Status create(PoolId pool);  // the new pool has a use count of 1
   Status retain(PoolId pool);

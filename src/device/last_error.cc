@@ -4,6 +4,7 @@
 #include "device/last_error.h"
 
 #include <atomic>
+#include <new>
 #include <utility>
 
 namespace ashlar {
@@ -19,11 +20,14 @@ uint64_t next_serial() {
 
 LastError::LastError() : serial_(next_serial()), lifetime_(std::make_shared<const char>('\0')) {}
 
-void LastError::record(const Status& status) {
+void LastError::record(const Status& status) noexcept {
   if (status.ok()) return;
-  SavedLastErrors::StoredErrors& stored = SavedLastErrors::of_this_thread();
-  std::erase_if(stored, [](const auto& each) { return each.second.lifetime.expired(); });
-  stored[serial_] = {lifetime_, status};
+  try {
+    SavedLastErrors::StoredErrors& stored = SavedLastErrors::of_this_thread();
+    std::erase_if(stored, [](const auto& each) { return each.second.lifetime.expired(); });
+    stored[serial_] = {lifetime_, status};
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
+  }
 }
 
 Status LastError::peek() const {

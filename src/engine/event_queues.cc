@@ -3,6 +3,8 @@
 // Records, polls and recycles events.
 #include "engine/event_queues.h"
 
+#include "base/host_memory.h"
+
 namespace ashlar {
 
 EventQueues::~EventQueues() {
@@ -11,26 +13,42 @@ EventQueues::~EventQueues() {
       (void)queue.device->destroy_event(pending.event).ok();
     }
   }
-  for (auto& [device, events] : idle_events_) {
-    for (EventId event : events) (void)device->destroy_event(event).ok();
+  for (auto& [device, events] : events_) {
+    for (EventId event : events.idle) (void)device->destroy_event(event).ok();
   }
 }
 
 Status EventQueues::add(Block* block) {
   while (!block->uses.empty()) {
     const DeviceStream use = block->uses.back();
-    Result<EventId> event = acquire_event(*use.device);
-    if (!event.ok()) return event.status();
-    if (Status recorded = use.device->record_event(*event, use.stream); !recorded.ok()) {
-      recycle_event(*use.device, *event);
-      return recorded;
-    }
-    Queue& queue = queues_[{use.device->properties().index.value(), use.stream}];
-    queue.device = use.device;
-    queue.events.push_back({*event, block});
+    Status recorded = without_bad_alloc([&] { return record_event(block, use); });
+    if (!recorded.ok()) return recorded;
     ++block->event_count;
     block->uses.pop_back();
   }
+  return {};
+}
+
+// Makes the queue entry first, because a recorded event must not be lost.
+Status EventQueues::record_event(Block* block, const DeviceStream& use) {
+  Device& device = *use.device;
+  const auto entry = queues_.try_emplace({device.properties().index.value(), use.stream}).first;
+  Queue& queue = entry->second;
+  ScopeGuard erase_queue([&] {
+    if (queue.events.empty()) queues_.erase(entry);
+  });
+  queue.device = &device;
+  queue.events.push_back({{}, block});
+  ScopeGuard erase_entry([&] { queue.events.pop_back(); });
+  const Result<EventId> event = acquire_event(device);
+  if (!event.ok()) return event.status();
+  if (Status recorded = device.record_event(*event, use.stream); !recorded.ok()) {
+    recycle_event(device, *event);
+    return recorded;
+  }
+  queue.events.back().event = *event;
+  erase_entry.dismiss();
+  erase_queue.dismiss();
   return {};
 }
 
@@ -42,6 +60,7 @@ Status EventQueues::collect_finished(std::vector<Block*>& finished) {
       Result<bool> done = queue.device->is_done(first.event);
       if (!done.ok()) return done.status();
       if (!*done) break;
+      reserve_amortized(finished, finished.size() + 1);
       queue.events.pop_front();
       recycle_event(*queue.device, first.event);
       complete_event(first.block, finished);
@@ -55,26 +74,33 @@ Status EventQueues::wait_for_all(std::vector<Block*>& finished,
                                  const std::function<bool(const Block&)>& wanted) {
   for (auto it = queues_.begin(); it != queues_.end();) {
     Queue& queue = it->second;
-    std::deque<PendingEvent> left;
-    while (!queue.events.empty()) {
-      const PendingEvent first = queue.events.front();
-      if (wanted && !wanted(*first.block)) {
-        left.push_back(first);
-        queue.events.pop_front();
-        continue;
-      }
-      if (Status done = queue.device->synchronize_event(first.event); !done.ok()) {
-        queue.events.insert(queue.events.begin(), left.begin(), left.end());
-        return done;
-      }
-      queue.events.pop_front();
-      recycle_event(*queue.device, first.event);
-      complete_event(first.block, finished);
-    }
-    queue.events = std::move(left);
+    finished.reserve(finished.size() + queue.events.size());
+    if (Status waited = wait_for_queue(queue, finished, wanted); !waited.ok()) return waited;
     it = queue.events.empty() ? queues_.erase(it) : std::next(it);
   }
   return {};
+}
+
+// REQUIRES: `finished` has capacity for all blocks of the queue.
+Status EventQueues::wait_for_queue(Queue& queue, std::vector<Block*>& finished,
+                                   const std::function<bool(const Block&)>& wanted) {
+  std::deque<PendingEvent>& events = queue.events;
+  Status waited;
+  auto kept_end = events.begin();  // before it are the events to keep
+  auto next = events.begin();
+  for (; next != events.end(); ++next) {
+    const PendingEvent pending = *next;
+    if (wanted && !wanted(*pending.block)) {
+      *kept_end++ = pending;
+      continue;
+    }
+    waited = queue.device->synchronize_event(pending.event);
+    if (!waited.ok()) break;
+    recycle_event(*queue.device, pending.event);
+    complete_event(pending.block, finished);
+  }
+  events.erase(kept_end, next);
+  return waited;
 }
 
 // A block with remaining uses is not finished: no event could be recorded yet for these uses.
@@ -83,15 +109,20 @@ void EventQueues::complete_event(Block* block, std::vector<Block*>& finished) {
 }
 
 Result<EventId> EventQueues::acquire_event(Device& device) {
-  std::vector<EventId>& idle = idle_events_[&device];
-  if (idle.empty()) return device.create_event();
-  const EventId event = idle.back();
-  idle.pop_back();
-  return event;
+  DeviceEvents& events = events_[&device];
+  if (!events.idle.empty()) {
+    const EventId event = events.idle.back();
+    events.idle.pop_back();
+    return event;
+  }
+  reserve_amortized(events.idle, events.created_count + 1);
+  Result<EventId> created = device.create_event();
+  if (created.ok()) ++events.created_count;
+  return created;
 }
 
 void EventQueues::recycle_event(Device& device, EventId event) {
-  idle_events_[&device].push_back(event);
+  events_.find(&device)->second.idle.push_back(event);
 }
 
 }  // namespace ashlar

@@ -18,12 +18,12 @@ class EventQueues {
  public:
   ~EventQueues();
 
-  // Records an event on each stream in `block->uses` and removes the use. On failure the remaining
-  // uses stay in place.
+  // Records an event on each stream in `block->uses` and removes the use. On failure, also if host
+  // memory is exhausted, the remaining uses stay in place.
   Status add(Block* block);
 
-  // Appends blocks whose last event has completed to `finished`, even if it fails partway. Never
-  // waits.
+  // Appends blocks whose last event has completed to `finished`, even if it fails partway or throws
+  // std::bad_alloc. Never waits.
   Status collect_finished(std::vector<Block*>& finished);
   // Like collect_finished, but waits: for every event, or only for the events of blocks that
   // `wanted` accepts.
@@ -43,12 +43,21 @@ class EventQueues {
     std::deque<PendingEvent> events;
   };
 
+  // The events of one device.
+  struct DeviceEvents {
+    std::vector<EventId> idle;  // for reuse; has capacity for all created events
+    size_t created_count = 0;
+  };
+
+  Status record_event(Block* block, const DeviceStream& use);
   static void complete_event(Block* block, std::vector<Block*>& finished);
+  Status wait_for_queue(Queue& queue, std::vector<Block*>& finished,
+                        const std::function<bool(const Block&)>& wanted);
   Result<EventId> acquire_event(Device& device);
   void recycle_event(Device& device, EventId event);
 
-  std::map<Key, Queue> queues_;                          // never contains an empty queue
-  std::map<Device*, std::vector<EventId>> idle_events_;  // events that can be reused
+  std::map<Key, Queue> queues_;               // never contains an empty queue
+  std::map<Device*, DeviceEvents> events_;
 };
 
 }  // namespace ashlar

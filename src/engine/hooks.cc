@@ -4,13 +4,20 @@
 // callbacks are called without the lock.
 #include "engine/hooks.h"
 
+#include <new>
+
 #include "base/text.h"
 
 namespace ashlar {
 
 void Hooks::add_tracker(TraceTracker tracker) {
   MutexLock lock(mutex_);
-  trackers_.push_back(std::move(tracker));
+  auto trackers = std::make_shared<std::vector<TraceTracker>>();
+  if (trackers_ != nullptr) *trackers = *trackers_;
+  trackers->push_back(std::move(tracker));
+  entries_.reserve(kReservedEntries);
+  spare_entries_.reserve(kReservedEntries);
+  trackers_ = std::move(trackers);
   has_trackers_.store(true, std::memory_order_relaxed);
 }
 
@@ -39,13 +46,16 @@ TraceEntry make_entry(TraceAction action, const Block& block, size_t bytes) {
   return entry;
 }
 
-void Hooks::queue(TraceEntry entry) {
+void Hooks::queue(TraceEntry entry) noexcept {
   entry.device = device_;
   MutexLock lock(mutex_);
-  entries_.push_back(entry);
+  try {
+    entries_.push_back(entry);
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the entry is omitted
+  }
 }
 
-void Hooks::queue(const History::Operation& operation) {
+void Hooks::queue(const History::Operation& operation) noexcept {
   TraceEntry entry;
   entry.action = operation.action;
   entry.stack = operation.stack;
@@ -59,7 +69,7 @@ void Hooks::queue(const History::Operation& operation) {
 }
 
 void Hooks::record_annotation(const TraceEntry& entry, const std::string& text) {
-  history_.record(entry, &text);
+  history_.record_annotation(entry, text);
 }
 
 void Hooks::discard_queued() {
@@ -72,12 +82,17 @@ void Hooks::notify_trackers() {
   if (is_notifying_) return;
   is_notifying_ = true;
   while (!entries_.empty()) {
-    const std::vector<TraceEntry> entries = std::exchange(entries_, {});
-    const std::vector<TraceTracker> trackers = trackers_;
-    MutexUnlock unlocked(mutex_);
-    for (const TraceEntry& entry : entries) {
-      for (const TraceTracker& tracker : trackers) tracker(entry);
+    std::vector<TraceEntry> entries = std::move(spare_entries_);
+    entries.swap(entries_);
+    const std::shared_ptr<const std::vector<TraceTracker>> trackers = trackers_;
+    {
+      MutexUnlock unlocked(mutex_);
+      for (const TraceEntry& entry : entries) {
+        for (const TraceTracker& tracker : *trackers) tracker(entry);
+      }
     }
+    entries.clear();
+    spare_entries_ = std::move(entries);
   }
   is_notifying_ = false;
 }

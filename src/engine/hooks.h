@@ -4,10 +4,14 @@
 // records entries under the lock that orders its operations. Trackers are called later, without any
 // lock, by one thread at a time; that thread also delivers entries that trackers or other threads
 // record meanwhile. Thread safe.
+//
+// Recording never fails. If host memory is exhausted, the history omits the entry, and trackers do
+// not receive an entry while kReservedEntries others wait for delivery.
 #pragma once
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +30,8 @@ TraceEntry make_entry(TraceAction action, const Block& block, size_t bytes);
 
 class Hooks {
  public:
+  // Entries that can wait for delivery to trackers without more memory.
+  static constexpr size_t kReservedEntries = 1024;
   using OomObserver = std::function<void(const OomNotice&)>;
 
   // `history` outlives this object. Entries for trackers name `device`.
@@ -40,16 +46,17 @@ class Hooks {
   bool is_observed() const { return history_.is_on() || has_trackers(); }
   bool has_trackers() const { return has_trackers_.load(std::memory_order_relaxed); }
   // Records into the history now, and queues the entry for trackers until the next `notify`.
-  void record(const TraceEntry& entry) {
+  void record(const TraceEntry& entry) noexcept {
     history_.record(entry);
     if (has_trackers()) queue(entry);
   }
   // Records an operation in compact form. Builds a TraceEntry only if there are trackers.
-  void record(const History::Operation& operation) {
+  void record(const History::Operation& operation) noexcept {
     history_.record(operation);
     if (has_trackers()) queue(operation);
   }
-  // Records a user's annotation of a block. Trackers do not receive it.
+  // Records a user's annotation of a block. Trackers do not receive it. Throws std::bad_alloc if the
+  // history cannot store the text.
   void record_annotation(const TraceEntry& entry, const std::string& text);
   // Drops the entries that trackers have not received yet.
   void discard_queued();
@@ -60,7 +67,7 @@ class Hooks {
   // The functions below call user code. REQUIRES: the caller holds no lock.
 
   // Delivers queued entries to the trackers.
-  void notify() {
+  void notify() noexcept {
     if (has_trackers()) notify_trackers();
   }
   void notify_oom(const OomNotice& notice, bool is_rejection);
@@ -69,8 +76,8 @@ class Hooks {
 
  private:
   void notify_trackers();
-  void queue(TraceEntry entry);
-  void queue(const History::Operation& operation);
+  void queue(TraceEntry entry) noexcept;
+  void queue(const History::Operation& operation) noexcept;
 
   History& history_;
   const DeviceIndex device_;
@@ -81,7 +88,10 @@ class Hooks {
   mutable Mutex mutex_;
   bool is_notifying_ ASHLAR_GUARDED_BY(mutex_) = false;
   std::vector<TraceEntry> entries_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<TraceTracker> trackers_ ASHLAR_GUARDED_BY(mutex_);
+  // Empty. Swapped with `entries_` for a delivery, so that both keep their capacity.
+  std::vector<TraceEntry> spare_entries_ ASHLAR_GUARDED_BY(mutex_);
+  // Immutable; shared with deliveries in progress. Null: no tracker.
+  std::shared_ptr<const std::vector<TraceTracker>> trackers_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<OomObserver> oom_observers_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<OomObserver> rejection_observers_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<std::function<bool()>> callbacks_ ASHLAR_GUARDED_BY(mutex_);

@@ -23,13 +23,15 @@ class PendingFrees {
   PendingFrees(Device& device, bool reuse_within_captures)
       : device_(device), reuse_within_captures_(reuse_within_captures) {}
 
-  // Declares that another stream uses an allocated block.
+  // Declares that another stream uses an allocated block. Changes nothing if it throws
+  // std::bad_alloc. Allocates what the free of the block needs.
   void record_use(Block* block, const DeviceStream& use);
-  // Adds a freed block. REQUIRES: block->uses is not empty. If the device fails, the free is
-  // deferred and retried by the next collection.
-  Status add(Block* block);
+  // Adds a freed block. REQUIRES: block->uses is not empty. If the device fails or host memory is
+  // exhausted, the free is deferred and retried by the next collection; only a device failure is
+  // returned.
+  Status add(Block* block) noexcept;
   // The next four functions append the blocks that have become free to `finished`, even if they
-  // fail partway.
+  // fail partway. kHostOutOfMemory: the other pending frees are unchanged.
 
   // Collects all finished frees: calls collect_deferred, then polls the events.
   Status collect(std::vector<Block*>& finished);
@@ -73,7 +75,15 @@ class PendingFrees {
   };
   // Whether the block's stream, or one that uses the block, is capturing.
   bool involves_capture(const Block& block) const;
-  std::vector<NodeId> free_markers(const Block& block) const;
+  void add_use(Block* block, const DeviceStream& use);
+  void remove_newest_use(Block* block);
+  // Calls `collect`, updates used_block_count_, and returns kHostOutOfMemory if `collect` throws
+  // std::bad_alloc.
+  template <typename Collect>
+  Status count_finished(std::vector<Block*>& finished, const Collect& collect);
+  Status collect_unfinished(std::vector<Block*>& finished);
+  Status retry_deferred(std::vector<Block*>& finished);
+  std::vector<NodeId> free_markers(const Block& block) const noexcept;
   const std::unordered_set<NodeId>& ancestors_of(StreamId stream, const CaptureState& state);
   void collect_within_capture(StreamId stream, std::vector<Block*>& finished);
   void drop_captured_uses(Block* block);
@@ -82,7 +92,8 @@ class PendingFrees {
   Device& device_;
   const bool reuse_within_captures_;
   EventQueues pending_;
-  std::vector<DeferredFree> deferred_;
+  std::vector<DeferredFree> deferred_;  // has capacity for used_block_count_ frees
+  size_t used_block_count_ = 0;         // blocks with declared uses, until they are finished
   // Nodes known to precede the next node of a capturing stream, keyed by capture and stream.
   std::map<std::pair<CaptureId, StreamId>, std::unordered_set<NodeId>> ancestors_;
   // Uses declared during a capture, of allocated blocks and deferred frees. These uses belong to

@@ -19,7 +19,10 @@ void RemapObservers::add(RemapObserver observer, const std::vector<AddressRange>
 void RemapObservers::queue(const Notice& notice) {
   if (!any()) return;
   MutexLock lock(mutex_);
-  for (const auto& listener : listeners_) listener->notices.push_back(notice);
+  std::list<Notice> copies(listeners_.size(), notice);
+  for (const auto& listener : listeners_) {
+    listener->notices.splice(listener->notices.end(), copies, copies.begin());
+  }
 }
 
 void RemapObservers::deliver() {

@@ -6,7 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
+#include <list>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -25,6 +25,7 @@ class RemapObservers {
   // Whether any observer was added. If not, callers may skip `queue_*` and `notify`.
   bool any() const { return has_any_.load(std::memory_order_relaxed); }
 
+  // Throw std::bad_alloc, without queueing for any observer, if host memory is exhausted.
   void queue_mapped(AddressRange range) { queue({true, range}); }
   void queue_unmapping(AddressRange range) { queue({false, range}); }
   // Delivers all notices that were queued before the call, or waits until another thread has. A
@@ -43,7 +44,7 @@ class RemapObservers {
   };
   struct Listener {
     RemapObserver observer;
-    std::deque<Notice> notices;  // not delivered yet
+    std::list<Notice> notices;   // not delivered yet
   };
   void queue(const Notice& notice);
   void deliver();

@@ -4,7 +4,6 @@
 // of their sources has returned.
 #include "engine/return_queue.h"
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -12,20 +11,33 @@
 
 namespace ashlar {
 
+void ReturnQueue::reserve() {
+  std::list<Entry> node(1);
+  MutexLock lock(mutex_);
+  reserved_.splice(reserved_.end(), node);
+}
+
+void ReturnQueue::cancel_reservation() noexcept {
+  MutexLock lock(mutex_);
+  reserved_.pop_back();
+}
+
 void ReturnQueue::add(std::shared_ptr<SegmentSource> source, AddressRange range) {
   MutexLock lock(mutex_);
-  entries_.push_back({std::move(source), range});
+  if (reserved_.empty()) reserved_.emplace_back();
+  reserved_.front() = {std::move(source), range};
+  entries_.splice(entries_.end(), reserved_, reserved_.begin());
   is_empty_.store(false, std::memory_order_release);
 }
 
-void ReturnQueue::flush(Device& device) {
-  const std::thread::id self = std::this_thread::get_id();
-  std::vector<Entry> entries;
+void ReturnQueue::flush(Device& device) noexcept {
+  Flusher self{std::this_thread::get_id()};
+  std::list<Entry> entries;
   {
     MutexLock lock(mutex_);
-    entries = std::exchange(entries_, {});
+    entries.swap(entries_);
     is_empty_.store(true, std::memory_order_release);
-    flushers_.push_back(self);
+    self.next = std::exchange(flushers_, &self);
   }
   {
     // Memory must be returned to the sources even if relaxed capture mode cannot be set.
@@ -36,8 +48,14 @@ void ReturnQueue::flush(Device& device) {
     entries.clear();  // may release the last reference to a source
   }
   MutexLock lock(mutex_);
-  flushers_.erase(std::find(flushers_.begin(), flushers_.end(), self));
+  remove_flusher(self);
   flushed_.notify_all();
+}
+
+void ReturnQueue::remove_flusher(const Flusher& flusher) {
+  Flusher** link = &flushers_;
+  while (*link != &flusher) link = &(*link)->next;
+  *link = flusher.next;
 }
 
 bool ReturnQueue::is_flushed_by_another_thread() const {
@@ -47,8 +65,10 @@ bool ReturnQueue::is_flushed_by_another_thread() const {
 
 bool ReturnQueue::must_wait() const {
   const std::thread::id self = std::this_thread::get_id();
-  return !flushers_.empty() &&
-         std::find(flushers_.begin(), flushers_.end(), self) == flushers_.end();
+  for (const Flusher* flusher = flushers_; flusher != nullptr; flusher = flusher->next) {
+    if (flusher->thread == self) return false;
+  }
+  return flushers_ != nullptr;
 }
 
 void ReturnQueue::wait_for_other_threads() {

@@ -8,9 +8,9 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <list>
 #include <memory>
 #include <thread>
-#include <vector>
 
 #include "ashlar/device.h"
 #include "ashlar/pool.h"
@@ -20,14 +20,19 @@ namespace ashlar {
 
 class ReturnQueue {
  public:
+  // Allocates the memory that one later `add` needs, so that it cannot fail.
+  void reserve();
+  // Drops one reservation that is not needed after all.
+  void cancel_reservation() noexcept;
   // Queues a segment of `source` to be freed. An empty range queues only the release of the
-  // reference to `source`, for when the pool that used the source has been destroyed.
+  // reference to `source`, for when the pool that used the source has been destroyed. Uses a
+  // reservation if there is one. Throws std::bad_alloc only if there is none.
   void add(std::shared_ptr<SegmentSource> source, AddressRange range = {});
   // Lock-free, because most engine operations end with this check.
   bool empty() const { return is_empty_.load(std::memory_order_acquire); }
   // Frees all queued segments without breaking captures on `device`. Call it with no lock held:
   // sources may do anything, including calling the engine.
-  void flush(Device& device);
+  void flush(Device& device) noexcept;
   // Waits until other threads have flushed. The wait is limited to one second, because a source may
   // be blocked on a lock that the caller holds. Returns immediately on a thread that is flushing.
   void wait_for_other_threads();
@@ -39,13 +44,20 @@ class ReturnQueue {
     std::shared_ptr<SegmentSource> source;  // shared with its pool, which may be destroyed first
     AddressRange range;
   };
+  // A thread that is flushing. On the thread's stack.
+  struct Flusher {
+    std::thread::id thread;
+    Flusher* next = nullptr;
+  };
   bool must_wait() const ASHLAR_REQUIRES(mutex_);
+  void remove_flusher(const Flusher& flusher) ASHLAR_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::condition_variable flushed_;
-  std::vector<Entry> entries_ ASHLAR_GUARDED_BY(mutex_);
+  std::list<Entry> entries_ ASHLAR_GUARDED_BY(mutex_);
+  std::list<Entry> reserved_ ASHLAR_GUARDED_BY(mutex_);  // nodes for later entries
   std::atomic<bool> is_empty_ = true;
-  std::vector<std::thread::id> flushers_ ASHLAR_GUARDED_BY(mutex_);
+  Flusher* flushers_ ASHLAR_GUARDED_BY(mutex_) = nullptr;  // linked by `next`
 };
 
 }  // namespace ashlar

@@ -4,8 +4,10 @@
 #include "observe/history.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/call_stack.h"
+#include "base/host_memory.h"
 
 namespace ashlar {
 
@@ -48,9 +50,9 @@ Status History::start(HistoryOptions options) {
   }
   std::shared_ptr<FrameProvider> replaced;  // user code, so it is destroyed without the lock
   BiasedLock lock(mutex_);
-  replaced = std::move(options_.provider);
+  resize(std::max<size_t>(options.max_entries, 1));  // first, because only this may throw
   if (options.clear) clear();
-  resize(std::max<size_t>(options.max_entries, 1));
+  replaced = std::move(options_.provider);
   skipped_actions_ = 0;
   for (const TraceAction action : options.skip_actions) {
     skipped_actions_ |= uint32_t{1} << static_cast<uint32_t>(action);
@@ -72,28 +74,26 @@ void History::stop() {
   options_ = {};
 }
 
-void History::clear() {
+void History::clear() noexcept {
   chunks_.clear();
   count_ = next_ = 0;
   annotations_.clear();
   next_annotation_ = 0;
-  strings_ = {{}};
+  strings_.resize(1);
   string_ids_.clear();
 }
 
 // Changes the capacity of the ring. Keeps the newest operations and annotations that fit.
 void History::resize(size_t max_entries) {
   if (max_entries == options_.max_entries) return;
-  std::vector<Slot> kept;
-  for (size_t age = std::min(count_, max_entries); age > 0; --age) {
-    kept.push_back(slot((next_ + count_ - age) % count_));
+  std::vector<std::unique_ptr<Chunk>> chunks;
+  const size_t kept_count = std::min(count_, max_entries);
+  for (size_t i = 0; i < kept_count; ++i) {
+    if (i % kChunkSlots == 0) chunks.push_back(std::make_unique<Chunk>());
+    (*chunks.back())[i % kChunkSlots] = slot((next_ + count_ - kept_count + i) % count_);
   }
-  chunks_.clear();
-  count_ = kept.size();
-  for (size_t i = 0; i < count_; ++i) {
-    if (i % kChunkSlots == 0) chunks_.push_back(std::make_unique<Chunk>());
-    slot(i) = kept[i];
-  }
+  chunks_ = std::move(chunks);
+  count_ = kept_count;
   next_ = count_ % max_entries;
 
   const auto oldest = static_cast<std::ptrdiff_t>(next_annotation_);
@@ -107,6 +107,14 @@ void History::resize(size_t max_entries) {
 // Recording.
 
 StackId History::capture_slow(const void* first) {
+  try {
+    return capture_stack(first);
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+StackId History::capture_stack(const void* first) {
   std::shared_ptr<FrameProvider> provider;
   bool native = false;
   {
@@ -124,7 +132,14 @@ StackId History::capture_slow(const void* first) {
   return stacks_.intern({std::span(words).first(count), provided, std::move(provider)});
 }
 
-void History::record_slow(Operation operation, const std::string* text) {
+void History::record_slow(const Operation& operation) noexcept {
+  try {
+    append(operation, nullptr);
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the operation is omitted
+  }
+}
+
+void History::append(Operation operation, const std::string* text) {
   const ThreadContext* thread_context = ThreadContext::current_or_null();
   const std::string* metadata = text;
   if (metadata == nullptr && thread_context != nullptr) metadata = &thread_context->user_metadata;
@@ -142,12 +157,10 @@ void History::record_slow(Operation operation, const std::string* text) {
   if (strings_.size() / 4 > options_.max_entries) drop_unused_strings();
   if (next_ == chunks_.size() * kChunkSlots) chunks_.push_back(std::make_unique<Chunk>());
   if (context() < RecordContext::kAlloc) operation.stack = {};
-  Slot& kept = slot(next_);
-  kept.operation = operation;
-  kept.ticks = ticks_now();
-  kept.compile_context =
+  const StringId compile_context =
       has_compile_context ? intern(thread_context->compile_contexts.back()) : StringId();
-  kept.user_metadata = has_metadata ? intern(*metadata) : StringId();
+  const StringId user_metadata = has_metadata ? intern(*metadata) : StringId();
+  slot(next_) = {operation, ticks_now(), compile_context, user_metadata};
   count_ = std::max(count_, next_ + 1);
   next_ = next_ + 1 == options_.max_entries ? 0 : next_ + 1;
 }
@@ -167,23 +180,44 @@ void History::annotate(DeviceIndex device,
 }
 
 StringId History::intern(const std::string& text) {
-  const auto [entry, is_new] =
-      string_ids_.try_emplace(text, StringId(static_cast<uint32_t>(strings_.size())));
-  if (is_new) strings_.push_back(text);
-  return entry->second;
+  const auto found = string_ids_.find(text);
+  if (found != string_ids_.end()) return found->second;
+  std::string stored = text;
+  reserve_amortized(strings_, strings_.size() + 1);
+  const StringId id(static_cast<uint32_t>(strings_.size()));
+  string_ids_.emplace(text, id);
+  strings_.push_back(std::move(stored));
+  return id;
 }
 
 // Called when there are more than four strings per slot. A slot refers to at most two strings, so
 // at least half of the strings are dropped.
 void History::drop_unused_strings() {
-  const std::vector<std::string> before = std::exchange(strings_, {{}});
-  string_ids_.clear();
-  const auto keep = [&](StringId& text) ASHLAR_REQUIRES(mutex_) {
-    if (text != StringId()) text = intern(before[text.value()]);
+  std::vector<StringId> new_ids(strings_.size());  // indexed by old id
+  std::vector<uint32_t> kept = {0};                // old ids, indexed by new id
+  kept.reserve(strings_.size());
+  const auto keep = [&](StringId text) {
+    StringId& new_id = new_ids[text.value()];
+    if (text == StringId() || new_id != StringId()) return;
+    new_id = StringId(static_cast<uint32_t>(kept.size()));
+    kept.push_back(text.value());
   };
   for (size_t i = 0; i < count_; ++i) {
     keep(slot(i).compile_context);
     keep(slot(i).user_metadata);
+  }
+  std::vector<std::string> strings(kept.size());
+
+  // From here on, nothing allocates.
+  for (size_t i = 0; i < kept.size(); ++i) strings[i] = std::move(strings_[kept[i]]);
+  strings_ = std::move(strings);
+  for (auto entry = string_ids_.begin(); entry != string_ids_.end();) {
+    entry->second = new_ids[entry->second.value()];
+    entry = entry->second == StringId() ? string_ids_.erase(entry) : std::next(entry);
+  }
+  for (size_t i = 0; i < count_; ++i) {
+    slot(i).compile_context = new_ids[slot(i).compile_context.value()];
+    slot(i).user_metadata = new_ids[slot(i).user_metadata.value()];
   }
 }
 

@@ -3,6 +3,8 @@
 // A ring buffer of an allocator's most recent operations. An engine records while it holds its own
 // lock, so entries are in order; snapshots read them. Thread safe; no other lock is taken while the
 // history's lock is held (docs/internals/locking.md).
+//
+// Recording an operation never fails: if host memory is exhausted, the history omits the operation.
 #pragma once
 
 #include <array>
@@ -34,8 +36,8 @@ class History {
   RecordContext context() const { return context_.load(std::memory_order_relaxed); }
 
   // Captures the calling thread's stack if the recording level is at least `from`; otherwise
-  // returns an empty id. Native frames start at the return address `first`. Call this before taking
-  // any lock, because the frame provider is user code.
+  // returns an empty id, as it does if host memory is exhausted. Native frames start at the return
+  // address `first`. Call this before taking any lock, because the frame provider is user code.
   StackId capture(RecordContext from, const void* first) {
     return records_stacks(from) ? capture_slow(first) : StackId();
   }
@@ -49,9 +51,14 @@ class History {
   void set_inherited() { context_.store(kInherited, std::memory_order_relaxed); }
 
   // Records an entry with the current time and the thread's context. Drops the stack if the
-  // recording level is below kAlloc. A non-null `text` replaces the thread's metadata.
-  void record(const TraceEntry& entry, const std::string* text = nullptr) {
-    if (is_on()) record_slow(to_operation(entry), text);
+  // recording level is below kAlloc.
+  void record(const TraceEntry& entry) noexcept {
+    if (is_on()) record_slow(to_operation(entry));
+  }
+  // Records an entry with `text` instead of the thread's metadata. Throws std::bad_alloc, and
+  // records nothing, if host memory is exhausted.
+  void record_annotation(const TraceEntry& entry, const std::string& text) {
+    if (is_on()) append(to_operation(entry), &text);
   }
   // The compact form of an entry. One operation can also represent both entries of a free.
   struct Operation {
@@ -63,14 +70,14 @@ class History {
     StreamId stream{};
     PoolId pool{};
   };
-  void record(const Operation& operation) {
-    if (is_on()) record_slow(operation, nullptr);
+  void record(const Operation& operation) noexcept {
+    if (is_on()) record_slow(operation);
   }
   // Records the operation that `make` returns. The function is inline, so that the fast path stores
   // the operation from registers directly in the ring.
   template <typename Make>
   [[gnu::always_inline]] void record_fast(const Make& make) {
-    if (!try_record_fast(make)) record_slow(make(), nullptr);
+    if (!try_record_fast(make)) record_slow(make());
   }
   void annotate(DeviceIndex device, std::vector<std::pair<std::string, std::string>> fields);
 
@@ -99,6 +106,7 @@ class History {
       static_cast<RecordContext>(UINT8_MAX);  // greater than all levels
 
   StackId capture_slow(const void* first);
+  StackId capture_stack(const void* first);
 
   // One operation in the ring: 64 bytes.
   struct Slot {
@@ -110,7 +118,10 @@ class History {
   static Operation to_operation(const TraceEntry& entry) {
     return {entry.action, false, entry.stack, entry.address, entry.bytes, entry.stream, entry.pool};
   }
-  void record_slow(Operation operation, const std::string* text);
+  void record_slow(const Operation& operation) noexcept;
+  // Records the operation, or throws std::bad_alloc and records nothing. A non-null `text` replaces
+  // the thread's metadata.
+  void append(Operation operation, const std::string* text);
   // Records the operation that `make` returns if the mutex is biased to the calling thread, the
   // thread has no context, no actions are skipped, and the ring needs no new chunk. Otherwise
   // returns false; the caller must then call record_slow.
@@ -159,7 +170,7 @@ class History {
       ASHLAR_REQUIRES(mutex_);
   void convert_times_locked(std::vector<SnapshotExtent>& extents) const ASHLAR_REQUIRES(mutex_);
   void resize(size_t max_entries) ASHLAR_REQUIRES(mutex_);
-  void clear() ASHLAR_REQUIRES(mutex_);
+  void clear() noexcept ASHLAR_REQUIRES(mutex_);
   StringId intern(const std::string& text) ASHLAR_REQUIRES(mutex_);
   // Drops strings that no entry refers to, so that a program that keeps setting new metadata does
   // not exhaust memory.

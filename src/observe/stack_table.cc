@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/host_memory.h"
 #include "observe/symbols.h"
 
 namespace ashlar {
@@ -53,9 +54,11 @@ StackId StackTable::intern(const RawStack& stack) {
   }
   MutexLock lock(mutex_);
   if (const StackId known = find(); known != StackId()) return known;
-  stacks_.push_back(std::make_unique<StoredStack>(
-      StoredStack{{stack.words.begin(), stack.words.end()}, stack.provided_count, stack.provider}));
-  by_hash_.emplace(hash, static_cast<uint32_t>(stacks_.size() - 1));
+  auto stored = std::make_unique<StoredStack>(
+      StoredStack{{stack.words.begin(), stack.words.end()}, stack.provided_count, stack.provider});
+  reserve_amortized(stacks_, stacks_.size() + 1);
+  by_hash_.emplace(hash, static_cast<uint32_t>(stacks_.size()));
+  stacks_.push_back(std::move(stored));
   return StackId(static_cast<uint32_t>(stacks_.size()));
 }
 

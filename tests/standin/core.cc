@@ -21,7 +21,8 @@ CaptureMode exchange_mode(CaptureMode mode) {
 Code code_of(const Status& status) {
   switch (status.kind()) {
     case StatusKind::kOk: return kDone;
-    case StatusKind::kOutOfMemory: return kNoMemory;
+    case StatusKind::kOutOfMemory:
+    case StatusKind::kHostOutOfMemory: return kNoMemory;
     case StatusKind::kInvalidArgument:
     case StatusKind::kFormat: return kInvalidValue;
     case StatusKind::kUnsupported: return kNotSupported;

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fails the n-th allocation of host memory for every n, in the operations of the classic engine.
+// Fails the n-th allocation of host memory for every n, in the operations of the engines with the
+// classic policy: classic, async and plug-in.
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
 #include <tuple>
 
+#include "engine/async/async_engine.h"
 #include "engine/classic/classic_engine.h"
+#include "engine/plugin/plugin_engine.h"
+#include "base/units.h"
+#include "sweep/host_allocation_faults.h"
 #include "sweep/host_fault_world.h"
 
 namespace ashlar::classic {
@@ -24,38 +28,63 @@ EngineCase classic_case(std::string name, const AllocatorOptions& options) {
           }};
 }
 
+// A plug-in that passes requests to the device of the last engine that was made.
+Device* plugin_device = nullptr;
+
+void* allocate_from_device(size_t bytes, int /*device*/, void* /*stream*/) {
+  const sweep::HostAllocationExemption exempt;
+  const Result<DeviceAddress> address = plugin_device->allocate(bytes);
+  return address.ok() ? address->as() : nullptr;
+}
+
+void free_to_device(void* memory, size_t /*bytes*/, int /*device*/, void* /*stream*/) {
+  const sweep::HostAllocationExemption exempt;
+  EXPECT_TRUE(plugin_device->free(DeviceAddress::of(memory)).ok());
+}
+
+sweep::CheckedEngine make_plugin_engine(Device& device) {
+  plugin_device = &device;
+  auto plugin = Plugin::wrap({.alloc = allocate_from_device, .free = free_to_device});
+  return sweep::checked_engine(*PluginEngine::create(device, {}, *std::move(plugin)));
+}
+
 std::vector<EngineCase> engine_cases() {
   AllocatorOptions expandable;
   expandable.expandable_segments = true;
-  return {classic_case("Plain", {}), classic_case("Expandable", expandable)};
+  AllocatorOptions collecting;
+  collecting.memory_fraction = 0.9;
+  collecting.garbage_collection_threshold = 0.2;
+  collecting.max_split_bytes = 20 * kMiB;
+  return {classic_case("Plain", {}),
+          classic_case("Expandable", expandable),
+          classic_case("Collecting", collecting),
+          {"Async",
+           [](Device& device) { return sweep::checked_engine(*AsyncEngine::create(device, {})); }},
+          {"Plugin", make_plugin_engine}};
 }
 
-// Returns the scenarios whose operations need no memory after their first change.
-std::vector<sweep::HostFaultScenario> covered_scenarios() {
-  std::vector<sweep::HostFaultScenario> covered;
-  for (const sweep::HostFaultScenario& each : sweep::common_host_fault_scenarios()) {
-    const std::set<std::string> names = {"AllocateCached", "Free",       "FreeWithHistory",
-                                         "RecordStream",   "EndRouting", "ReleasePool",
-                                         "TakeSnapshot",   "Stats"};
-    if (names.contains(each.name)) covered.push_back(each);
-  }
-  return covered;
+std::string case_name(const std::tuple<EngineCase, sweep::HostFaultScenario>& each) {
+  return std::get<0>(each).name + std::get<1>(each).name;
 }
 
 class ClassicHostFaultsTest
     : public ::testing::TestWithParam<std::tuple<EngineCase, sweep::HostFaultScenario>> {};
 
 TEST_P(ClassicHostFaultsTest, LosesNothingWhenAnyAllocationFails) {
-  const auto& [engine, scenario] = GetParam();
+  auto [engine, scenario] = GetParam();
+  if (case_name(GetParam()) == "ExpandableAllocateFromFragments") {
+    GTEST_SKIP() << "every granule has an allocated block, so another stream cannot use the memory";
+  }
+  // Garbage collection may release memory before an allocation that fails.
+  if (engine.name == "Collecting") scenario.may_change_caches = true;
   sweep::expect_safe_when_any_allocation_fails(engine.make, scenario);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ClassicHostFaultsTest,
-                         ::testing::Combine(::testing::ValuesIn(engine_cases()),
-                                            ::testing::ValuesIn(covered_scenarios())),
-                         [](const auto& each) {
-                           return std::get<0>(each.param).name + std::get<1>(each.param).name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, ClassicHostFaultsTest,
+    ::testing::Combine(::testing::ValuesIn(engine_cases()),
+                       ::testing::ValuesIn(sweep::common_host_fault_scenarios())),
+    [](const auto& each) { return case_name(each.param); });
 
 }  // namespace
 }  // namespace ashlar::classic

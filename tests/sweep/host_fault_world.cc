@@ -130,6 +130,7 @@ void HostFaultWorld::expect_valid() {
 void HostFaultWorld::expect_no_memory_lost() {
   finish_side();
   while (!live.empty()) must(free_last());
+  for (const PoolId pool : pools) (void)engine().end_routing(pool).ok();  // may have ended already
   for (const PoolId pool : std::exchange(pools, {})) must(engine().release_pool(pool));
   (void)engine().trim({}).ok();  // may still report an earlier failure
   must(engine().trim({}));

@@ -39,6 +39,7 @@ ashlar_status code_of(StatusKind kind) {
     case StatusKind::kFormat: return ASHLAR_FORMAT;
     case StatusKind::kTimeout: return ASHLAR_TIMEOUT;
     case StatusKind::kPeerLost: return ASHLAR_PEER_LOST;
+    case StatusKind::kHostOutOfMemory: return ASHLAR_HOST_OUT_OF_MEMORY;
   }
   return ASHLAR_INTERNAL;
 }

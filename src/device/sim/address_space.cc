@@ -6,6 +6,8 @@
 
 #include <sys/mman.h>
 
+#include <new>
+
 #include "base/align.h"
 #include "base/check.h"
 #include "base/text.h"
@@ -90,7 +92,10 @@ Result<DeviceAddress> AddressSpace::reserve(size_t bytes, const ReserveOptions& 
 Result<DeviceAddress> AddressSpace::reserve_locked(size_t bytes, const ReserveOptions& options,
                                                    DeviceIndex owner) {
   const size_t alignment = std::max(options.alignment_bytes, granularity_bytes_);
-  Reservation reservation;
+  // Allocates the map's node first, because the addresses could not be freed again if that failed
+  // later.
+  Reservations staged;
+  Reservation& reservation = staged[DeviceAddress()];
   reservation.bytes = bytes;
   reservation.owner = owner;
   DeviceAddress at;
@@ -109,7 +114,9 @@ Result<DeviceAddress> AddressSpace::reserve_locked(size_t bytes, const ReserveOp
   }
   if (at.is_null()) return out_of_addresses_error(bytes);
   if (has_memory_) reservation.watch = watch_host_access({at, bytes});
-  reservations_.emplace(at, reservation);
+  auto node = staged.extract(staged.begin());
+  node.key() = at;
+  reservations_.insert(std::move(node));
   return at;
 }
 
@@ -182,8 +189,9 @@ Status AddressSpace::map(DeviceAddress at, std::shared_ptr<Extent> extent, Devic
     return Status::invalid_argument(text("cannot map ", range, ": part of it is mapped already"));
   }
   const std::vector<Access> no_access(device_count_, Access::kNone);
-  const auto mapping = insert_locked(
-      at, {std::move(extent), owner, MappingKind::kMapped, no_access, PROT_NONE, false});
+  Mappings staged;
+  staged[at] = {std::move(extent), owner, MappingKind::kMapped, no_access, PROT_NONE, false};
+  const auto mapping = insert_locked(at, staged.extract(staged.begin()));
   if (run_count_ <= max_mappings_) return {};
   (void)erase_locked(mapping);  // not the last reference, because SimDevice still owns the extent
   return too_many_mappings_error();
@@ -261,6 +269,9 @@ Result<DeviceAddress> AddressSpace::allocate(std::shared_ptr<Extent> extent, Dev
                                              MappingKind kind) {
   const size_t bytes = extent->bytes();
   std::shared_ptr<Extent> not_allocated;  // released after unlocking
+  Mappings staged;                        // allocated before the first change
+  staged[DeviceAddress()] = {std::move(extent), owner, kind, {}, PROT_NONE, false};
+  const std::vector<int> protection = {PROT_READ | PROT_WRITE};
   WriterLock lock(mutex_);
   ReserveOptions options;
   const bool uses_policy = !has_memory_ && next_addresses_[owner].empty();
@@ -270,14 +281,25 @@ Result<DeviceAddress> AddressSpace::allocate(std::shared_ptr<Extent> extent, Dev
     options.hint =
         choose ? choose(rounded_bytes) : DeviceAddress(driver_addresses_.allocate(rounded_bytes));
   }
-  Result<DeviceAddress> at = reserve_locked(bytes, options, owner);
-  if (!at.ok()) return at;
+  Result<DeviceAddress> at = Status::host_out_of_memory();
+  try {
+    at = reserve_locked(bytes, options, owner);
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): `at` reports the error
+  }
+  if (!at.ok()) {
+    if (uses_policy) driver_addresses_.free(options.hint.value());
+    return at;
+  }
   const auto reservation = reservations_.find(*at);
   reservation->second.is_allocation = true;
-  const auto mapping = insert_locked(*at, {std::move(extent), owner, kind, {}, PROT_NONE, false});
-  Status accessible = protect_locked({*at, bytes}, {PROT_READ | PROT_WRITE});
+  const auto inserted = insert_locked(*at, staged.extract(staged.begin()));
+  Status accessible = Status::host_out_of_memory();
+  try {
+    accessible = protect_locked({*at, bytes}, protection);
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): `accessible` reports the error
+  }
   if (accessible.ok()) return at;
-  not_allocated = erase_locked(mapping);
+  not_allocated = erase_locked(inserted);
   erase_reservation_locked(reservation);
   return accessible;
 }
@@ -291,6 +313,7 @@ Result<size_t> AddressSpace::free(DeviceAddress at, DeviceIndex owner, MappingKi
     return Status::invalid_argument(
         text("nothing of this kind starts at ", at, " on device ", owner));
   }
+  driver_addresses_.free(at.value());  // first, because only this may throw std::bad_alloc
   extent = erase_locked(mapping);
   erase_reservation_locked(reservations_.find(at));
   return extent->bytes();
@@ -352,8 +375,10 @@ bool AddressSpace::continues_previous_locked(Mappings::const_iterator right) con
 
 // Inserts a mapping and updates run_count_. A mapping that continues the previous mapping adds no
 // run. If the next mapping continues the new mapping, the next mapping no longer starts a run.
-AddressSpace::Mappings::iterator AddressSpace::insert_locked(DeviceAddress at, Mapping mapping) {
-  const auto inserted = mappings_.emplace(at, std::move(mapping)).first;
+AddressSpace::Mappings::iterator AddressSpace::insert_locked(DeviceAddress at,
+                                                             Mappings::node_type mapping) {
+  mapping.key() = at;
+  const auto inserted = mappings_.insert(std::move(mapping)).position;
   if (!continues_previous_locked(inserted)) ++run_count_;
   if (continues_previous_locked(std::next(inserted))) --run_count_;
   return inserted;

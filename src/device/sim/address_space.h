@@ -143,7 +143,8 @@ class AddressSpace {
   // adjacent in the reservation and in the file, and have the same protection.
   bool continues_previous_locked(Mappings::const_iterator right) const
       ASHLAR_REQUIRES_SHARED(mutex_);
-  Mappings::iterator insert_locked(DeviceAddress at, Mapping mapping) ASHLAR_REQUIRES(mutex_);
+  Mappings::iterator insert_locked(DeviceAddress at, Mappings::node_type mapping)
+      ASHLAR_REQUIRES(mutex_);
   // Erases the mapping and returns its extent, so that the caller can drop what may be the last
   // reference after unlocking: releasing an extent punches a hole in its file, which is slow.
   std::shared_ptr<Extent> erase_locked(Mappings::iterator mapping) ASHLAR_REQUIRES(mutex_);

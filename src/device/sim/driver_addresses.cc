@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/align.h"
+#include "base/host_memory.h"
 
 namespace ashlar::sim {
 
@@ -24,23 +25,28 @@ uint64_t DriverAddresses::allocate(size_t bytes) {
 }
 
 void DriverAddresses::free(uint64_t at) {
-  const auto allocation = allocations_.find(at);
-  if (allocation == allocations_.end()) return;
-  const Range range{at, at + allocation->second};
-  allocations_.erase(allocation);
+  const auto found = allocations_.find(at);
+  if (found == allocations_.end()) return;
+  const Range range{at, at + found->second};
   const auto chunk_entry = chunks_.find(chunk_at(at)->first);
   Chunk& chunk = chunk_entry->second;
+  auto allocation = allocations_.extract(found);
+  ScopeGuard restore([&] { allocations_.insert(std::move(allocation)); });
   const Range hole = free_around(chunk_entry, range);
-  if (hole.begin < range.begin) chunk.holes.erase({range.begin - hole.begin, hole.begin});
-  if (range.end < hole.end) chunk.holes.erase({hole.end - range.end, range.end});
-  if (chunk.is_permanent || hole.bytes() < chunk.bytes) {
-    chunk.holes.emplace(hole.bytes(), hole.begin);
-    chunks_with_holes_[chunk.age] = &chunk;
-  } else {
+  const bool is_released = !chunk.is_permanent && hole.bytes() == chunk.bytes;
+  if (is_released) {
+    open_gap(hole);
+    restore.dismiss();
     chunks_with_holes_.erase(chunk.age);
     chunks_.erase(chunk_entry);
-    open_gap(hole);
+    return;
   }
+  std::set<std::pair<size_t, uint64_t>> merged = {{hole.bytes(), hole.begin}};
+  chunks_with_holes_.try_emplace(chunk.age, &chunk);
+  restore.dismiss();
+  if (hole.begin < range.begin) chunk.holes.erase({range.begin - hole.begin, hole.begin});
+  if (range.end < hole.end) chunk.holes.erase({hole.end - range.end, range.end});
+  chunk.holes.merge(merged);
 }
 
 // --- queries
@@ -125,11 +131,13 @@ DriverAddresses::Range DriverAddresses::free_around(Chunks::const_iterator chunk
 void DriverAddresses::allocate_in_hole(const Range& range) {
   Chunk& chunk = chunks_.find(chunk_at(range.begin)->first)->second;
   const Range hole = *hole_at(range.begin);
-  chunk.holes.erase({hole.bytes(), hole.begin});
-  if (hole.begin < range.begin) chunk.holes.emplace(range.begin - hole.begin, hole.begin);
-  if (range.end < hole.end) chunk.holes.emplace(hole.end - range.end, range.end);
-  if (chunk.holes.empty()) chunks_with_holes_.erase(chunk.age);
+  std::set<std::pair<size_t, uint64_t>> left;
+  if (hole.begin < range.begin) left.emplace(range.begin - hole.begin, hole.begin);
+  if (range.end < hole.end) left.emplace(hole.end - range.end, range.end);
   allocations_[range.begin] = range.bytes();
+  chunk.holes.erase({hole.bytes(), hole.begin});
+  chunk.holes.merge(left);
+  if (chunk.holes.empty()) chunks_with_holes_.erase(chunk.age);
 }
 
 void DriverAddresses::add_chunk(const Range& range, size_t bytes) {
@@ -139,32 +147,39 @@ void DriverAddresses::add_chunk(const Range& range, size_t bytes) {
 }
 
 void DriverAddresses::add(const Range& range, Chunk chunk) {
-  close_gap(range);
   chunk.bytes = range.bytes();
   chunk.holes = {{range.bytes(), range.begin}};
-  Chunk& added = chunks_[range.begin] = std::move(chunk);
-  chunks_with_holes_[added.age] = &added;
+  Chunks added;
+  Chunk& kept = added[range.begin] = std::move(chunk);
+  std::map<Age, Chunk*, std::greater<>> added_by_age = {{kept.age, &kept}};
+  close_gap(range);
+  chunks_.merge(added);
+  chunks_with_holes_.merge(added_by_age);
 }
 
 void DriverAddresses::open_gap(Range range) {
-  auto gap = gaps_.upper_bound(range.begin);
-  if (gap != gaps_.begin() && std::prev(gap)->second >= range.begin) --gap;
-  while (gap != gaps_.end() && gap->first <= range.end) {
-    range = {std::min(range.begin, gap->first), std::max(range.end, gap->second)};
-    gap = gaps_.erase(gap);
+  auto first = gaps_.upper_bound(range.begin);
+  if (first != gaps_.begin() && std::prev(first)->second >= range.begin) --first;
+  auto last = first;
+  for (; last != gaps_.end() && last->first <= range.end; ++last) {
+    range = {std::min(range.begin, last->first), std::max(range.end, last->second)};
   }
-  gaps_[range.begin] = range.end;
+  std::map<uint64_t, uint64_t> opened = {{range.begin, range.end}};
+  gaps_.erase(first, last);
+  gaps_.merge(opened);
 }
 
 void DriverAddresses::close_gap(const Range& range) {
-  auto gap = gaps_.upper_bound(range.begin);
-  if (gap != gaps_.begin() && std::prev(gap)->second > range.begin) --gap;
-  while (gap != gaps_.end() && gap->first < range.end) {
-    const Range open{gap->first, gap->second};
-    gap = gaps_.erase(gap);
-    if (open.begin < range.begin) gaps_[open.begin] = range.begin;
-    if (range.end < open.end) gaps_[range.end] = open.end;
+  auto first = gaps_.upper_bound(range.begin);
+  if (first != gaps_.begin() && std::prev(first)->second > range.begin) --first;
+  std::map<uint64_t, uint64_t> left;
+  auto last = first;
+  for (; last != gaps_.end() && last->first < range.end; ++last) {
+    if (last->first < range.begin) left[last->first] = range.begin;
+    if (range.end < last->second) left[range.end] = last->second;
   }
+  gaps_.erase(first, last);
+  gaps_.merge(left);
 }
 
 }  // namespace ashlar::sim

@@ -10,6 +10,9 @@
 // of equally small holes. If there is no such hole, the driver reserves a new chunk at the upper
 // end of the highest gap between chunks that is at least 32 MiB larger than the new chunk. The
 // driver releases empty chunks.
+//
+// A function that throws std::bad_alloc has changed nothing, except that allocate may leave an
+// empty chunk.
 #pragma once
 
 #include <cstddef>

@@ -30,12 +30,16 @@ SimPinnedMemory::~SimPinnedMemory() {
 }
 
 Result<void*> SimPinnedMemory::allocate(size_t bytes, DeviceIndex device) {
+  Ranges staged;  // allocated before the first change
+  staged[DeviceAddress()] = {bytes, device, true};
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     return Status::out_of_memory(text("the host has no ", bytes, " B for pinned memory"));
   }
+  auto node = staged.extract(staged.begin());
+  node.key() = address_of(memory);
   MutexLock lock(mutex_);
-  ranges_[address_of(memory)] = {bytes, device, true};
+  ranges_.insert(std::move(node));
   return memory;
 }
 

@@ -13,6 +13,7 @@
 
 #include "ashlar/device.h"
 #include "base/mutex.h"
+#include "base/host_memory.h"
 #include "device/last_error.h"
 #include "device/sim/call_interceptor.h"
 #include "device/sim/machine_impl.h"
@@ -113,10 +114,13 @@ class SimDevice final : public Device {
  private:
   // Makes one device call: injects faults and runs `body(size)`, which sets the quantities in
   // `size` that determine the cost. Adds the cost of a successful call, and records a failure as
-  // the thread's last error. With a seed, runs up to two tasks after `body`.
+  // the thread's last error. With a seed, runs up to two tasks after `body`. kHostOutOfMemory: `body` threw
+  // std::bad_alloc, before it changed anything.
   template <typename Body>
   auto call(DeviceCall kind, const Body& body) -> decltype(body(std::declval<CallSize&>()));
 
+  // With a seed, runs up to two tasks.
+  void run_random_tasks() noexcept;
   DeviceIndex index() const { return properties_.index; }
   Status check_peer(DeviceIndex peer) const;
   Status check_host_pointer(const void* memory) const;
@@ -150,7 +154,8 @@ class SimDevice final : public Device {
 template <typename Body>
 auto SimDevice::call(DeviceCall kind, const Body& body)
     -> decltype(body(std::declval<CallSize&>())) {
-  const auto status_of = []<typename Outcome>(const Outcome& outcome) -> Status {
+  using Outcome = decltype(body(std::declval<CallSize&>()));
+  const auto status_of = [](const Outcome& outcome) -> const Status& {
     if constexpr (std::is_same_v<Outcome, Status>) {
       return outcome;
     } else {
@@ -160,19 +165,21 @@ auto SimDevice::call(DeviceCall kind, const Body& body)
   // A forked child has none of the machine's threads, and may have inherited its mutexes locked.
   Status forked = machine_.fork_guard.check_not_forked("the simulated device");
   if (!forked.ok()) return forked;
-  if (Status entered = interceptor_.enter(kind); !entered.ok()) {
-    if (entered.is(StatusKind::kDeviceLost)) drop_work();
-    last_error_.record(entered);
-    return entered;
-  }
-  CallSize size;
-  auto outcome = body(size);
-  if (outcome.ok()) {
-    interceptor_.charge(kind, size);
-  } else {
-    last_error_.record(status_of(outcome));
-  }
-  if (Scheduler* scheduler = machine_.streams.scheduler()) scheduler->run_random_tasks();
+  bool has_entered = false;
+  const auto run = [&]() -> Outcome {
+    if (Status entered = interceptor_.enter(kind); !entered.ok()) {
+      if (entered.is(StatusKind::kDeviceLost)) drop_work();
+      return entered;
+    }
+    has_entered = true;
+    CallSize size;
+    Outcome outcome = body(size);
+    if (outcome.ok()) interceptor_.charge(kind, size);
+    return outcome;
+  };
+  Outcome outcome = without_bad_alloc(run);
+  if (!outcome.ok()) last_error_.record(status_of(outcome));
+  if (has_entered) run_random_tasks();
   return outcome;
 }
 

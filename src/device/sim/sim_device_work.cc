@@ -3,6 +3,7 @@
 // Implements the work of a simulated device: streams, events, copies, host calls, captures and
 // graphs.
 #include <exception>
+#include <new>
 
 #include "base/text.h"
 #include "device/sim/sim_device.h"
@@ -23,6 +24,16 @@ Status run_guarded(const std::function<Status()>& work) {
 }
 
 }  // namespace
+
+// If host memory is exhausted, the tasks run in a later call.
+void SimDevice::run_random_tasks() noexcept {
+  Scheduler* scheduler = machine_.streams.scheduler();
+  if (scheduler == nullptr) return;
+  try {
+    scheduler->run_random_tasks();
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
+  }
+}
 
 // --- streams
 

@@ -57,9 +57,13 @@ Result<DeviceAddress> StreamOrderedPool::grow_locked(size_t bytes) {
     extent = memory_.create_extent(bytes, {});
   }
   if (!extent.ok()) return extent.status();
+  std::map<uint64_t, PoolBlock> staged;  // allocated before the first change
+  staged[0].bytes = bytes;
   Result<DeviceAddress> at = addresses_.allocate(*std::move(extent), device_, MappingKind::kPool);
   if (!at.ok()) return at;
-  blocks_[at->value()].bytes = bytes;
+  auto node = staged.extract(staged.begin());
+  node.key() = at->value();
+  blocks_.insert(std::move(node));
   stats_.reserved_bytes += bytes;
   return at;
 }
@@ -79,11 +83,11 @@ Status StreamOrderedPool::free(DeviceAddress at, StreamId stream,
     return Status::invalid_argument(text(at, " was freed already"));
   }
   PoolBlock& block = found->second;
+  free_.insert({block.bytes, at});  // first, because only this may throw std::bad_alloc
   block.in_use = false;
   block.freed_on = stream;
   block.freed = std::move(completion);
   stats_.used_bytes -= block.bytes;
-  free_.insert({block.bytes, at});
   return {};
 }
 

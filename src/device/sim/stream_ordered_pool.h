@@ -6,9 +6,9 @@
 // safe.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 #include "ashlar/device.h"
@@ -56,7 +56,7 @@ class StreamOrderedPool {
   AddressSpace& addresses_;
 
   mutable Mutex mutex_;
-  std::unordered_map<uint64_t, PoolBlock> blocks_ ASHLAR_GUARDED_BY(mutex_);   // keyed by address
+  std::map<uint64_t, PoolBlock> blocks_ ASHLAR_GUARDED_BY(mutex_);             // keyed by address
   std::set<std::pair<size_t, DeviceAddress>> free_ ASHLAR_GUARDED_BY(mutex_);  // sorted by size
   DriverPoolStats stats_ ASHLAR_GUARDED_BY(mutex_);
   size_t threshold_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;

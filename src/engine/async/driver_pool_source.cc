@@ -5,11 +5,22 @@
 
 #include <utility>
 
+#include "base/host_memory.h"
 #include "base/text.h"
 #include "device/relaxed_capture.h"
 #include "device/stream_use.h"
 
 namespace ashlar {
+namespace {
+
+// Whether a queued free is retried without reporting the error: the stream is capturing or was
+// destroyed, or the device lacked host memory.
+bool is_retried(const Status& failure) {
+  return failure.is(StatusKind::kUnsupported) || failure.is(StatusKind::kInvalidArgument) ||
+         failure.is(StatusKind::kHostOutOfMemory);
+}
+
+}  // namespace
 
 // Sets the release threshold so that all memory stays in the pool, as PyTorch does. With the
 // default threshold, the driver returns unused memory at every host synchronization.
@@ -27,12 +38,17 @@ Result<std::shared_ptr<DriverPoolSource>> DriverPoolSource::create(Device& devic
   return std::shared_ptr<DriverPoolSource>(new DriverPoolSource(device));
 }
 
+DriverPoolSource::DriverPoolSource(Device& device) : device_(device) {
+  MutexLock lock(mutex_);
+  streams_[kDefaultStream] = {};
+}
+
 DriverPoolSource::~DriverPoolSource() { (void)trim().ok(); }
 
 Result<DeviceAddress> DriverPoolSource::allocate(size_t bytes, StreamId stream) {
   if (Status deferred = take_deferred_error(); !deferred.ok()) return deferred;
   (void)retry_frees(Wait::kNever).ok();  // the next trim reports an error that persists
-  const Result<DeviceAddress> address = device_.allocate_async(bytes, stream);
+  const Result<DeviceAddress> address = allocate_counted(bytes, stream);
   if (address.status().is(StatusKind::kUnsupported)) {
     return Status::invalid_argument(
         text("stream ", stream.value(),
@@ -40,16 +56,39 @@ Result<DeviceAddress> DriverPoolSource::allocate(size_t bytes, StreamId stream) 
              "route its allocations to a pool (begin_routing)"));
   }
   if (!address.ok()) return address;
-  {
-    MutexLock lock(mutex_);
-    live_[address->value()] = stream;
-  }
   const size_t max_bytes = max_bytes_();
-  Status below = enforce_limit(max_bytes);
+  Status below = without_bad_alloc([&] { return enforce_limit(max_bytes); });
   if (below.ok()) return address;
   free(*address, bytes);
   (void)device_.trim_pool(max_bytes).ok();  // or else the driver keeps the new memory
   return below;
+}
+
+// Allocates host memory for the bookkeeping before it calls the device.
+Result<DeviceAddress> DriverPoolSource::allocate_counted(size_t bytes, StreamId stream) {
+  Allocations staged = {{0, stream}};
+  count_allocation(stream);
+  Result<DeviceAddress> address = device_.allocate_async(bytes, stream);
+  MutexLock lock(mutex_);
+  if (!address.ok()) {
+    uncount_allocation_locked(stream);
+    return address;
+  }
+  auto allocation = staged.extract(staged.begin());
+  allocation.key() = address->value();
+  live_.insert(std::move(allocation));
+  return address;
+}
+
+void DriverPoolSource::count_allocation(StreamId stream) {
+  MutexLock lock(mutex_);
+  ++streams_[stream].allocation_count;
+}
+
+void DriverPoolSource::uncount_allocation_locked(StreamId stream) {
+  const auto found = streams_.find(stream);
+  --found->second.allocation_count;
+  if (stream != kDefaultStream && found->second.is_unused()) streams_.erase(found);
 }
 
 // Called after the allocation, because only then does the driver report the pool's new size.
@@ -67,60 +106,56 @@ Status DriverPoolSource::enforce_limit(size_t max_bytes) {
 }
 
 void DriverPoolSource::free(DeviceAddress address, size_t) {
-  FreeRequest request{address, {}};
+  Allocations::node_type allocation;
   {
     MutexLock lock(mutex_);
-    const auto found = live_.find(address.value());
-    if (found == live_.end()) return;  // the address is not from this source
-    request.stream = found->second;
-    live_.erase(found);
+    allocation = live_.extract(address.value());
   }
-  Status done = free_on(request, request.stream);
+  if (allocation.empty()) return;  // the address is not from this source
+  Status done = free_on({allocation.key(), allocation.mapped()}, allocation.mapped());
   if (done.ok()) return;
-  const bool is_retried =
-      done.is(StatusKind::kUnsupported) || done.is(StatusKind::kInvalidArgument);
   MutexLock lock(mutex_);
-  queued_frees_.push_back(request);
-  if (!is_retried && deferred_error_.ok()) deferred_error_ = std::move(done);
+  queued_frees_.insert(std::move(allocation));
+  if (!is_retried(done) && deferred_error_.ok()) deferred_error_ = std::move(done);
 }
 
-// Queues the free on `stream`. kUnsupported: the stream is capturing. kInvalidArgument: the stream
-// has been destroyed.
-Status DriverPoolSource::free_on(const FreeRequest& request, StreamId stream) {
-  Status done = device_.free_async(request.address, stream);
+Status DriverPoolSource::free_on(const Allocations::value_type& allocation, StreamId stream) {
+  Status done = device_.free_async(DeviceAddress(allocation.first), stream);
   if (!done.ok()) return done;
   MutexLock lock(mutex_);
-  ++free_counts_[stream];
+  ++streams_.find(stream)->second.free_count;
+  uncount_allocation_locked(allocation.second);
   return {};
 }
 
 Status DriverPoolSource::retry_frees(Wait wait) {
-  std::vector<FreeRequest> queued;
+  Allocations queued;
   {
     MutexLock lock(mutex_);
-    queued = std::exchange(queued_frees_, {});
+    queued.swap(queued_frees_);
   }
   Status first;
-  for (const FreeRequest& each : queued) {
-    Status done = free_on(each, each.stream);
-    if (done.is(StatusKind::kInvalidArgument) && wait == Wait::kForDevice)
-      done = free_after_device_wait(each);
+  while (!queued.empty()) {
+    auto allocation = queued.extract(queued.begin());
+    const Allocations::value_type request(allocation.key(), allocation.mapped());
+    Status done = free_on(request, request.second);
+    if (done.is(StatusKind::kInvalidArgument) && wait == Wait::kForDevice) {
+      done = without_bad_alloc([&] { return free_after_device_wait(request); });
+    }
     if (done.ok()) continue;
-    const bool is_retried =
-        done.is(StatusKind::kUnsupported) || done.is(StatusKind::kInvalidArgument);
-    if (!is_retried && first.ok()) first = std::move(done);
+    if (!is_retried(done) && first.ok()) first = std::move(done);
     MutexLock lock(mutex_);
-    queued_frees_.push_back(each);
+    queued_frees_.insert(std::move(allocation));
   }
   return first;
 }
 
 // Waits for the whole device, which covers the remaining work of the destroyed stream but would
 // invalidate a capture.
-Status DriverPoolSource::free_after_device_wait(const FreeRequest& request) {
+Status DriverPoolSource::free_after_device_wait(const Allocations::value_type& allocation) {
   if (has_captures()) return Status::unsupported("a capture is in progress");
   if (Status waited = device_.synchronize_device(); !waited.ok()) return waited;
-  return free_on(request, kDefaultStream);
+  return free_on(allocation, kDefaultStream);
 }
 
 Status DriverPoolSource::trim() {
@@ -142,26 +177,32 @@ Status DriverPoolSource::trim_to(size_t keep_bytes) {
 }
 
 Status DriverPoolSource::wait_for_frees() {
-  std::map<StreamId, uint64_t> waited_for;
+  std::map<StreamId, StreamFrees> waited_for;
   {
     MutexLock lock(mutex_);
-    waited_for = free_counts_;
+    waited_for = streams_;
   }
   const bool has_captures = this->has_captures();
-  for (const auto& [stream, count] : waited_for) {
-    if (has_captures && is_capturing(stream)) continue;
+  for (const auto& [stream, frees] : waited_for) {
+    if (frees.free_count == 0 || (has_captures && is_capturing(stream))) continue;
     Status waited =
         has_captures ? device_.synchronize_stream(stream) : wait_for({&device_, stream});
     // The stream has been destroyed. Waiting for the whole device would invalidate the capture in
-    // progress, so `free_counts_` keeps the entry, and a later call without captures waits.
+    // progress, so `streams_` keeps the count, and a later call without captures waits.
     if (waited.is(StatusKind::kInvalidArgument)) continue;
     if (!waited.ok()) return waited;
-    MutexLock lock(mutex_);
-    const auto found = free_counts_.find(stream);
-    const bool covers_all = found != free_counts_.end() && found->second == count;
-    if (covers_all) free_counts_.erase(found);
+    reset_free_count(stream, frees.free_count);
   }
   return {};
+}
+
+// Resets the number of frees unless the stream had more frees since the wait began.
+void DriverPoolSource::reset_free_count(StreamId stream, uint64_t waited_for_count) {
+  MutexLock lock(mutex_);
+  const auto found = streams_.find(stream);
+  if (found == streams_.end() || found->second.free_count != waited_for_count) return;
+  found->second.free_count = 0;
+  if (stream != kDefaultStream && found->second.is_unused()) streams_.erase(found);
 }
 
 // Without relaxed capture mode, even a query of statistics could invalidate a capture on another

@@ -3,15 +3,14 @@
 // The driver's stream-ordered pool as a source of memory. Each block is allocated on its stream and
 // freed on it, or on the default stream if its own has been destroyed; the driver decides when to
 // reuse the memory. Frees that the driver cannot accept yet (the stream is capturing or destroyed,
-// or the device failed) are queued here and retried. Thread safe; calls the device with no lock
-// held. REQUIRES: callers of allocate, free, trim_to and wait_for_frees hold a RelaxedCapture.
+// or the device failed) are queued here and retried. A free needs no host memory: the map nodes
+// that `allocate` creates move from the live allocations to the queued frees. Thread safe; calls the
+// device with no lock held. REQUIRES: callers of allocate, free, trim_to and wait_for_frees hold a RelaxedCapture.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
-#include <unordered_map>
-#include <vector>
 
 #include "ashlar/device.h"
 #include "ashlar/pool.h"
@@ -52,18 +51,27 @@ class DriverPoolSource final : public SegmentSource {
   void capture_ended();
 
  private:
-  // A free that the driver has not accepted yet.
-  struct FreeRequest {
-    DeviceAddress address{};
-    StreamId stream{};
+  using Allocations = std::map<uint64_t, StreamId>;  // from address to stream
+  // A stream with allocations, or with frees since the last wait that covered all its frees.
+  struct StreamFrees {
+    size_t allocation_count = 0;
+    uint64_t free_count = 0;
+    bool is_unused() const { return allocation_count == 0 && free_count == 0; }
   };
-  explicit DriverPoolSource(Device& device) : device_(device) {}
+  explicit DriverPoolSource(Device& device);
+  Result<DeviceAddress> allocate_counted(size_t bytes, StreamId stream);
   Status enforce_limit(size_t max_bytes);
-  Status free_on(const FreeRequest& request, StreamId stream);
+  // Queues the free of an allocation on `stream`: its own stream or, if that was destroyed, the
+  // default stream. kUnsupported: the stream is capturing. kInvalidArgument: the stream has been
+  // destroyed.
+  Status free_on(const Allocations::value_type& allocation, StreamId stream);
+  void count_allocation(StreamId stream);
+  void uncount_allocation_locked(StreamId stream) ASHLAR_REQUIRES(mutex_);
+  void reset_free_count(StreamId stream, uint64_t waited_for_count);
   enum class Wait { kNever, kForDevice };
   // Retries queued frees. Frees on destroyed streams succeed only with Wait::kForDevice.
   Status retry_frees(Wait wait);
-  Status free_after_device_wait(const FreeRequest& request);
+  Status free_after_device_wait(const Allocations::value_type& allocation);
   bool is_capturing(StreamId stream) const;
   bool has_captures() const;
   Status take_deferred_error();
@@ -71,11 +79,10 @@ class DriverPoolSource final : public SegmentSource {
   Device& device_;
   std::function<size_t()> max_bytes_;
   mutable Mutex mutex_;
-  std::unordered_map<uint64_t, StreamId> live_
-      ASHLAR_GUARDED_BY(mutex_);  // streams of blocks, by address
-  // Number of frees on each stream since the last wait that covered all frees on that stream.
-  std::map<StreamId, uint64_t> free_counts_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<FreeRequest> queued_frees_ ASHLAR_GUARDED_BY(mutex_);
+  Allocations live_ ASHLAR_GUARDED_BY(mutex_);
+  Allocations queued_frees_ ASHLAR_GUARDED_BY(mutex_);  // not accepted by the driver yet
+  // Always has the default stream, and the streams of live allocations and queued frees.
+  std::map<StreamId, StreamFrees> streams_ ASHLAR_GUARDED_BY(mutex_);
   int capture_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);
 };

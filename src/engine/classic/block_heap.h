@@ -42,6 +42,15 @@ class BlockHeap {
   };
   explicit BlockHeap(const Dependencies& deps) : deps_(deps) {}
 
+  // Functions that create blocks need a reservation, and cannot fail.
+
+  // Reserves memory for `count` blocks.
+  BlockStore::Reservation reserve(size_t count) { return {blocks_, count}; }
+  // Reserves the memory that `create` needs for a segment of the stream.
+  BlockStore::Reservation reserve_segment(StreamId stream) {
+    deps_.stats.stream_usage(stream);  // adds the stream's counters
+    return reserve(1);
+  }
   // Creates the only block of a new segment. The block is free and in no index.
   ClassicBlock* create(const AllocParams& params, AddressRange range);
   // Creates a block in the segment of `like`, between two neighbours, each of which may be null.

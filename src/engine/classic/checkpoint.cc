@@ -74,11 +74,12 @@ Status check_mapped(const PoolCheckpoint& checkpoint, const PoolState& state) {
 
 // Splits the free memory of a segment as recorded, regardless of the current split rules, and frees
 // the blocks that were free. REQUIRES: a free block that is at least as long starts at the
-// beginning of each recorded run.
+// beginning of each recorded run; the vectors have capacity, and the heap a reservation, for all
+// blocks.
 void restore_segment(const PrivatePool& pool, const SegmentRecord& segment, BlockHeap& heap,
-                     RestoreResult& result) {
+                     std::vector<Block*>& allocated, std::vector<ClassicBlock*>& to_free) {
   const FreePool& free = segment.is_small ? pool.small : pool.large;
-  std::vector<ClassicBlock*> to_free;
+  to_free.clear();
   ClassicBlock* rest = nullptr;  // the free block that the next record is cut from
   for (const BlockRecord& record : segment.blocks) {
     if (record.state == BlockRecord::State::kUnmapped) continue;
@@ -97,7 +98,7 @@ void restore_segment(const PrivatePool& pool, const SegmentRecord& segment, Bloc
     ClassicBlock* block = heap.allocate(rest, params, BlockHeap::SplitRule::kExact);
     if (block == rest) rest = nullptr;
     if (record.state == BlockRecord::State::kAllocated) {
-      result.allocated.push_back(block);
+      allocated.push_back(block);
     } else {
       to_free.push_back(block);
     }
@@ -121,20 +122,28 @@ Result<PoolCheckpoint> take_checkpoint(const PrivatePool& pool, BlockHeap& heap)
   return checkpoint;
 }
 
-// All checks come before the first change.
+// All checks, and all allocations of host memory, come before the first change.
 Result<RestoreResult> restore_checkpoint(const PoolCheckpoint& checkpoint, const PrivatePool& pool,
                                          BlockHeap& heap) {
   const Result<PoolState> state = restorable_state(pool, heap);
   if (!state.ok()) return state.status();
   if (Status checked = check_mapped(checkpoint, *state); !checked.ok()) return checked;
 
+  size_t block_count = 0;
+  for (const SegmentRecord& segment : checkpoint.segments) block_count += segment.blocks.size();
+  const BlockStore::Reservation for_splits = heap.reserve(block_count);
+  std::vector<ClassicBlock*> to_free;
+  to_free.reserve(block_count);
   RestoreResult result;
+  result.freed.reserve(state->allocated.size());
+  result.allocated.reserve(block_count);
+
   for (ClassicBlock* block : state->allocated) {
     result.freed.push_back(block->address);
     heap.free(block);
   }
   for (const SegmentRecord& segment : checkpoint.segments) {
-    restore_segment(pool, segment, heap, result);
+    restore_segment(pool, segment, heap, result.allocated, to_free);
   }
   return result;
 }

@@ -5,9 +5,9 @@
 #pragma once
 
 #include <deque>
-#include <vector>
 
 #include "ashlar/stats.h"
+#include "base/check.h"
 #include "base/intrusive_tree.h"
 #include "engine/block.h"
 
@@ -37,22 +37,40 @@ inline const ClassicBlock* as_classic(const Block* block) {
 }
 
 // Owns all blocks of an engine. Creation and destruction take constant time; blocks never move.
+// Destruction never fails.
 class BlockStore {
  public:
-  ClassicBlock* create() {
-    if (unused_.empty()) {
-      blocks_.emplace_back();
-      unused_.push_back(&blocks_.back());
+  // Memory for blocks. During its lifetime, its owner's first `count` calls of `create` cannot fail.
+  // An operation reserves the blocks that it needs before its first change. Every creation is
+  // covered by a reservation, so that none uses up those of another.
+  class Reservation {
+   public:
+    Reservation(BlockStore& store, size_t count) : store_(store), count_(count) {
+      store.add_unused(store.reserved_count_ + count);
+      store.reserved_count_ += count;
     }
-    ClassicBlock* block = unused_.back();
-    unused_.pop_back();
+    ~Reservation() { store_.reserved_count_ -= count_; }
+    Reservation(const Reservation&) = delete;
+    Reservation& operator=(const Reservation&) = delete;
+
+   private:
+    BlockStore& store_;
+    const size_t count_;
+  };
+
+  // REQUIRES: the caller has a reservation.
+  ClassicBlock* create() {
+    ClassicBlock* block = unused_;
+    ASHLAR_DCHECK(block != nullptr);
+    unused_ = block->next;
+    --unused_count_;
     *block = ClassicBlock{};
     block->serial = ++last_serial_;
     return block;
   }
   void destroy(ClassicBlock* block) {
     block->serial = 0;
-    unused_.push_back(block);
+    put_unused(block);
   }
 
   // Visits every block that has not been destroyed, in no particular order.
@@ -70,8 +88,20 @@ class BlockStore {
   }
 
  private:
+  // Adds blocks until at least `count` are unused.
+  void add_unused(size_t count) {
+    while (unused_count_ < count) put_unused(&blocks_.emplace_back());
+  }
+  void put_unused(ClassicBlock* block) {
+    block->next = unused_;
+    unused_ = block;
+    ++unused_count_;
+  }
+
   std::deque<ClassicBlock> blocks_;
-  std::vector<ClassicBlock*> unused_;
+  ClassicBlock* unused_ = nullptr;  // linked by `next`
+  size_t unused_count_ = 0;
+  size_t reserved_count_ = 0;  // of all reservations
   uint64_t last_serial_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include "engine/classic/classic_engine.h"
 
 #include "base/check.h"
+#include "base/host_memory.h"
 #include "base/text.h"
 #include "device/relaxed_capture.h"
 #include "engine/classic/engine_lock.h"
@@ -28,7 +29,7 @@ ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options, So
       stats_(sizes_, options),
       tracer_(hooks_),
       limit_(stats_, device.properties().capacity_bytes, options.memory_fraction),
-      pools_(stats_, std::move(source)),
+      pools_(stats_, returns_, std::move(source)),
       heap_({options_, sizes_, stats_, tracer_, addresses_}),
       expandables_({device, options_, sizes_, limit_, heap_, stats_, tracer_}),
       pending_(device, options.capture_stream_reuse),
@@ -79,13 +80,10 @@ Result<ClassicBlock*> ClassicEngine::allocate_locked(AllocParams& params) {
   // launch, so a free must not return it to the device.
   const bool may_cache = caching_ || pending_.is_capturing({&device_, stream});
 
-  // The count keeps the pool alive if it is released while the lock is not held.
-  PrivatePool* owner = params.pool->owner();
-  if (owner != nullptr) ++owner->in_flight_count;
+  const InFlightAllocation in_flight(params.pool->owner());
+  const BlockStore::Reservation for_split = heap_.reserve(1);
   const bool is_cached = may_cache && !pools_.is_pass_through(*params.pool);
-  Result<ClassicBlock*> found = is_cached ? find_or_grow(params) : allocate_uncached(params);
-  if (owner != nullptr) --owner->in_flight_count;
-  return found;
+  return is_cached ? find_or_grow(params) : allocate_uncached(params);
 }
 
 Result<ClassicBlock*> ClassicEngine::find_or_grow(AllocParams& params) {
@@ -157,9 +155,18 @@ Result<ClassicBlock*> ClassicEngine::grow(AllocParams& params) {
   return params.expandable ? expandables_.grow(params) : grow_plain(params);
 }
 
+// Allocates host memory for the segment first, because the device allocation could not be undone
+// reliably.
 Result<ClassicBlock*> ClassicEngine::grow_plain(const AllocParams& params) {
-  Result<DeviceAddress> address = allocate_segment(params);
+  const BlockStore::Reservation for_segment = heap_.reserve_segment(params.request.stream);
+  const std::shared_ptr<SegmentSource> source = pools_.source_of(*params.pool);
+  if (source != nullptr) returns_.reserve();
+  ScopeGuard cancel_return([&] {
+    if (source != nullptr) returns_.cancel_reservation();
+  });
+  Result<DeviceAddress> address = allocate_segment(params, source.get());
   if (!address.ok()) return address.status();
+  cancel_return.dismiss();
   ClassicBlock* block = heap_.create(params, {*address, params.segment_bytes});
   block->segment_stack = params.request.stack;
   stats_.record_reserved(*block, block->bytes);
@@ -171,25 +178,20 @@ Result<ClassicBlock*> ClassicEngine::grow_plain(const AllocParams& params) {
 // pytorch_compatible, keeps the lock during device calls, as PyTorch does, unless
 // unlock_during_device_allocate is set. During a capture, relaxed capture mode permits the call;
 // private pools keep the addresses in a graph valid.
-Result<DeviceAddress> ClassicEngine::allocate_segment(const AllocParams& params) {
-  const std::shared_ptr<SegmentSource> source = pools_.source_of(*params.pool);
+Result<DeviceAddress> ClassicEngine::allocate_segment(const AllocParams& params,
+                                                      SegmentSource* source) {
   const auto allocate = [&]() -> Result<DeviceAddress> {
     const RelaxedCapture relaxed(device_);
     if (!relaxed.status().ok()) return relaxed.status();
-    return source ? source->allocate(params.segment_bytes, params.request.stream)
+    return source != nullptr ? source->allocate(params.segment_bytes, params.request.stream)
                   : device_.allocate(params.segment_bytes);
   };
   const bool keeps_lock =
       source == nullptr && !options_.unlock_during_device_allocate && options_.pytorch_compatible;
   if (keeps_lock) return allocate();
-  limit_.begin_request(params.segment_bytes);
-  Result<DeviceAddress> address = Status::out_of_memory("not requested yet");
-  {
-    Unlock unlocked(*this);
-    address = allocate();
-  }
-  limit_.end_request(params.segment_bytes);
-  return address;
+  const MemoryLimit::Request request(limit_, params.segment_bytes);
+  Unlock unlocked(*this);
+  return allocate();
 }
 
 bool ClassicEngine::run_free_memory_callbacks() {
@@ -218,7 +220,7 @@ bool ClassicEngine::owns_locked(const Block& block) const {
 }
 
 void ClassicEngine::free_quietly(Block* block, StackId stack) {
-  const Status freed = free(block, stack);
+  const Status freed = without_bad_alloc([&] { return free(block, stack); });
   if (freed.ok()) return;
   MutexLock lock(mutex_);
   reclaimer_.defer_error(freed);
@@ -292,7 +294,12 @@ Result<std::vector<ClassicBlock*>> ClassicEngine::adopt(const SnapshotSegment& s
     return Status::invalid_argument(text("cannot adopt the segment at ", segment.address,
                                          ": it is expandable, or its blocks do not add up"));
   }
+  std::vector<ClassicBlock*> active;
+  std::vector<ClassicBlock*> to_free;
+  active.reserve(segment.blocks.size());
+  to_free.reserve(segment.blocks.size());
   MutexLock lock(mutex_);
+  const BlockStore::Reservation for_splits = heap_.reserve(segment.blocks.size());
   AllocParams params;
   params.request.stream = segment.stream;
   params.segment_bytes = segment.total_bytes;
@@ -301,8 +308,6 @@ Result<std::vector<ClassicBlock*>> ClassicEngine::adopt(const SnapshotSegment& s
   if (!grown.ok()) return grown.status();
 
   // Allocates all blocks from the front and frees the inactive ones at the end, so that they merge.
-  std::vector<ClassicBlock*> active;
-  std::vector<ClassicBlock*> to_free;
   ClassicBlock* rest = *grown;
   for (const SnapshotBlock& wanted : segment.blocks) {
     const bool is_active = wanted.state != SnapshotBlockState::kInactive;

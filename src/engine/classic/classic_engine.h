@@ -119,7 +119,8 @@ class ClassicEngine : public Engine {
   // Obtains memory for the request: a plain segment, or more of an expandable one.
   Result<ClassicBlock*> grow(AllocParams& params) ASHLAR_REQUIRES(mutex_);
   Result<ClassicBlock*> grow_plain(const AllocParams& params) ASHLAR_REQUIRES(mutex_);
-  Result<DeviceAddress> allocate_segment(const AllocParams& params) ASHLAR_REQUIRES(mutex_);
+  Result<DeviceAddress> allocate_segment(const AllocParams& params, SegmentSource* source)
+      ASHLAR_REQUIRES(mutex_);
   bool run_free_memory_callbacks() ASHLAR_REQUIRES(mutex_);
 
   // Freeing.

@@ -3,28 +3,30 @@
 // Creates one extent per granule, and maps or unmaps contiguous runs of granules.
 #include "engine/classic/expandable_segment.h"
 
-#include <utility>
+#include <algorithm>
 
 #include "base/align.h"
+#include "base/host_memory.h"
 
 namespace ashlar::classic {
 
 Result<std::unique_ptr<ExpandableSegment>> ExpandableSegment::create(
     Device& device, const Options& options, const std::vector<DeviceIndex>& accessors) {
-  Result<DeviceAddress> base = device.reserve(options.reserve_bytes);
+  std::unique_ptr<ExpandableSegment> segment(new ExpandableSegment(device, options, accessors));
+  const Result<DeviceAddress> base = device.reserve(options.reserve_bytes);
   if (!base.ok()) return base.status();
-  return std::unique_ptr<ExpandableSegment>(
-      new ExpandableSegment(device, options, *base, accessors));
+  segment->range_ = {*base, options.reserve_bytes};
+  segment->has_addresses_ = true;
+  return segment;
 }
 
-ExpandableSegment::ExpandableSegment(Device& device, const Options& options, DeviceAddress base,
+ExpandableSegment::ExpandableSegment(Device& device, const Options& options,
                                      const std::vector<DeviceIndex>& accessors)
     : device_(device),
       stream_(options.stream),
       is_small_(options.is_small),
       granule_bytes_(options.granule_bytes),
       can_export_fd_(options.can_export_fd),
-      range_{base, options.reserve_bytes},
       accessors_(accessors) {}
 
 ExpandableSegment::~ExpandableSegment() {
@@ -55,6 +57,7 @@ Result<size_t> ExpandableSegment::map(DeviceAddress begin, size_t bytes) {
   }
   const size_t first = granule_of(begin);
   const size_t count = (bytes + granule_bytes_ - 1) / granule_bytes_;
+  reserve_bookkeeping(first, count);
   Result<std::vector<ExtentId>> extents = create_extents(count);
   if (!extents.ok()) return extents.status();
   if (Status mapped = map_extents(first, *extents); !mapped.ok()) {
@@ -66,6 +69,14 @@ Result<size_t> ExpandableSegment::map(DeviceAddress begin, size_t bytes) {
   for (size_t i = 0; i < count; ++i) extents_[first + i] = (*extents)[i];
   mapped_bytes_ += count * granule_bytes_;
   return count * granule_bytes_;
+}
+
+// Allocates the host memory that mapping and later unmapping the granules need.
+void ExpandableSegment::reserve_bookkeeping(size_t first_granule, size_t count) {
+  const size_t mapped_count = mapped_bytes_ / granule_bytes_;
+  reserve_amortized(extents_, first_granule + count);
+  reserve_amortized(leftover_ranges_, leftover_ranges_.size() + 1);
+  reserve_amortized(leftover_extents_, leftover_extents_.size() + mapped_count + count);
 }
 
 Result<std::vector<ExtentId>> ExpandableSegment::create_extents(size_t count) {
@@ -154,13 +165,13 @@ void ExpandableSegment::release(ExtentId extent, Status& deferred_error) {
 }
 
 void ExpandableSegment::release_leftovers(Status& deferred_error) {
-  for (const AddressRange& stray : std::exchange(leftover_ranges_, {})) {
-    Status unmapped = device_.unmap(stray);
-    if (unmapped.ok()) continue;
-    if (deferred_error.ok()) deferred_error = unmapped;
-    leftover_ranges_.push_back(stray);
-  }
-  for (ExtentId extent : std::exchange(leftover_extents_, {})) release(extent, deferred_error);
+  const auto is_done = [&](Status done) {
+    if (!done.ok() && deferred_error.ok()) deferred_error = done;
+    return done.ok();
+  };
+  std::erase_if(leftover_ranges_,
+                [&](const AddressRange& stray) { return is_done(device_.unmap(stray)); });
+  std::erase_if(leftover_extents_, [&](ExtentId extent) { return is_done(device_.release(extent)); });
 }
 
 Status ExpandableSegment::grant_access_to(DeviceIndex accessor) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A segment that grows in place: a large reserved address range, into which memory is mapped one
-// granule at a time as needed. Guarded by the engine's lock.
+// granule at a time as needed. A function that throws std::bad_alloc has changed nothing; `unmap` and
+// the destructor allocate no host memory. Guarded by the engine's lock.
 #pragma once
 
 #include <functional>
@@ -61,8 +62,9 @@ class ExpandableSegment {
   Status grant_access_to(DeviceIndex accessor);
 
  private:
-  ExpandableSegment(Device& device, const Options& options, DeviceAddress base,
+  ExpandableSegment(Device& device, const Options& options,
                     const std::vector<DeviceIndex>& accessors);
+  void reserve_bookkeeping(size_t first_granule, size_t count);
   size_t granule_of(DeviceAddress address) const {
     return (address - range_.begin) / granule_bytes_;
   }
@@ -83,13 +85,14 @@ class ExpandableSegment {
   const bool is_small_;
   const size_t granule_bytes_;
   const bool can_export_fd_;
-  const AddressRange range_;
+  AddressRange range_;  // constant after create
   const std::vector<DeviceIndex>& accessors_;
   std::vector<std::optional<ExtentId>> extents_;  // indexed by granule, up to the last mapped one
   std::vector<AddressRange> leftover_ranges_;  // mapped by a failed `map` that could not be undone
-  std::vector<ExtentId> leftover_extents_;     // extents that the device failed to release
+  // Extents that the device failed to release. Has capacity for all mapped extents as well.
+  std::vector<ExtentId> leftover_extents_;
   size_t mapped_bytes_ = 0;
-  bool has_addresses_ = true;
+  bool has_addresses_ = false;
 };
 
 }  // namespace ashlar::classic

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/align.h"
+#include "base/host_memory.h"
 #include "base/text.h"
 #include "engine/classic/pool_table.h"
 
@@ -76,6 +77,8 @@ Result<ClassicBlock*> ExpandableSegments::create_segment(const AllocParams& para
   if (reserve < params.block_bytes) {
     return Status::out_of_memory(text("larger than an expandable segment, ", reserve, " B"));
   }
+  const BlockStore::Reservation for_segment = deps_.heap.reserve_segment(stream);
+  reserve_amortized(segments_, segments_.size() + 1);
   Device& device = deps_.device;
   const bool can_export =
       deps_.options.shareable_expandable_segments && device.properties().can_export_fd;
@@ -100,6 +103,7 @@ Status ExpandableSegments::map_front(ClassicBlock* block, size_t bytes) {
   if (!deps_.options.pytorch_compatible && deps_.limit.is_exceeded_by(mapped_bytes)) {
     return limit_exceeded_error();
   }
+  const BlockStore::Reservation for_rest = deps_.heap.reserve(1);
   Result<size_t> mapped = block->expandable->map(mapped_from, bytes);
   if (!mapped.ok()) return mapped.status();
   BlockHeap& heap = deps_.heap;
@@ -126,6 +130,7 @@ Status ExpandableSegments::map_front(ClassicBlock* block, size_t bytes) {
 
 Status ExpandableSegments::unmap(ClassicBlock* block, AddressRange granules,
                                  Status& deferred_error) {
+  const BlockStore::Reservation for_ends = deps_.heap.reserve(2);
   Status unmapped = block->expandable->unmap(granules, deferred_error);
   if (!unmapped.ok()) return unmapped;
   BlockHeap& heap = deps_.heap;
@@ -173,6 +178,7 @@ void ExpandableSegments::destroy_empty(FreePool& pool, Status& deferred_error) {
 
 Status ExpandableSegments::add_accessor(DeviceIndex accessor) {
   if (is_accessor(accessor)) return {};
+  reserve_amortized(accessors_, accessors_.size() + 1);
   for (const auto& segment : segments_) {
     if (Status opened = segment->grant_access_to(accessor); !opened.ok()) return opened;
   }

@@ -30,9 +30,20 @@ class MemoryLimit {
   }
 
   // Counts memory that is being requested from the device while the engine's lock is released.
-  void begin_request(size_t bytes) { in_flight_bytes_ += bytes; }
-  // Ends the request, whether it succeeded or not.
-  void end_request(size_t bytes) { in_flight_bytes_ -= bytes; }
+  // REQUIRES: the lock is held when the object is created and destroyed.
+  class Request {
+   public:
+    Request(MemoryLimit& limit, size_t bytes) : limit_(limit), bytes_(bytes) {
+      limit_.in_flight_bytes_ += bytes;
+    }
+    ~Request() { limit_.in_flight_bytes_ -= bytes_; }
+    Request(const Request&) = delete;
+    Request& operator=(const Request&) = delete;
+
+   private:
+    MemoryLimit& limit_;
+    const size_t bytes_;
+  };
 
  private:
   const StatsRecorder& stats_;

@@ -3,10 +3,13 @@
 // Creates, finds and destroys pools.
 #include "engine/classic/pool_table.h"
 
+#include "base/host_memory.h"
+
 namespace ashlar::classic {
 
-PoolTable::PoolTable(StatsRecorder& stats, SourceConfig source)
+PoolTable::PoolTable(StatsRecorder& stats, ReturnQueue& returns, SourceConfig source)
     : stats_(stats),
+      returns_(returns),
       source_(std::move(source)),
       large_(false, nullptr, stats.pool_usage(PoolId{})),
       small_(true, nullptr, stats.pool_usage(PoolId{})) {}
@@ -26,20 +29,37 @@ PrivatePool* PoolTable::find(PoolId pool) const {
 
 Status PoolTable::create(PoolId pool, PoolOptions options) {
   Status created = routes_.create(pool);
-  if (created.ok()) add(pool, std::move(options));
-  return created;
+  if (!created.ok()) return created;
+  ScopeGuard undo([&] { routes_.erase(pool); });
+  add(pool, std::move(options));
+  undo.dismiss();
+  return {};
 }
 
 void PoolTable::add(PoolId pool, PoolOptions options) {
   if (options.source == nullptr && source_.serves_private_pools) options.source = source_.source;
+  const bool has_source = options.source != nullptr;
+  if (has_source) returns_.reserve();
+  ScopeGuard undo([&] {
+    if (has_source) returns_.cancel_reservation();
+    stats_.erase_pool(pool);
+  });
   pools_.emplace(pool,
                  std::make_unique<PrivatePool>(pool, std::move(options), stats_.pool_usage(pool)));
+  undo.dismiss();
 }
 
 Status PoolTable::begin_routing(PoolId pool, RouteFilter&& filter) {
+  const bool is_new = find(pool) == nullptr;
   Status begun = routes_.begin(pool, std::move(filter));
-  if (begun.ok() && find(pool) == nullptr) add(pool, {});
-  return begun;
+  if (!begun.ok() || !is_new) return begun;
+  ScopeGuard undo([&] {
+    filter = *routes_.end(pool);
+    routes_.erase(pool);
+  });
+  add(pool, {});
+  undo.dismiss();
+  return {};
 }
 
 std::vector<PrivatePool*> PoolTable::private_pools() const {
@@ -60,13 +80,13 @@ std::vector<const FreePool*> PoolTable::all_free_pools() const {
   return all;
 }
 
-void PoolTable::erase_empty(PoolId pool, ReturnQueue& returns) {
+void PoolTable::erase_empty(PoolId pool) {
   for (PrivatePool* candidate : freeable_pools()) {
     const bool is_selected = pool.is_default() || candidate->id == pool;
     const bool is_in_use = candidate->segment_count != 0 || candidate->in_flight_count != 0;
     if (!is_selected || is_in_use) continue;
     const PoolId id = candidate->id;
-    if (candidate->has_custom_source()) returns.add(candidate->options.source);
+    if (candidate->has_custom_source()) returns_.add(candidate->options.source);
     stats_.erase_pool(id);
     routes_.erase(id);
     pools_.erase(id);

@@ -49,10 +49,28 @@ struct PrivatePool {
   bool has_custom_source() const { return options.source != nullptr; }
 };
 
+// Keeps a private pool alive while an allocation from it is in progress, even if the pool is released
+// while the allocation does not hold the lock.
+class InFlightAllocation {
+ public:
+  // `pool` is null for the default pool.
+  explicit InFlightAllocation(PrivatePool* pool) : pool_(pool) {
+    if (pool_ != nullptr) ++pool_->in_flight_count;
+  }
+  ~InFlightAllocation() {
+    if (pool_ != nullptr) --pool_->in_flight_count;
+  }
+  InFlightAllocation(const InFlightAllocation&) = delete;
+  InFlightAllocation& operator=(const InFlightAllocation&) = delete;
+
+ private:
+  PrivatePool* const pool_;
+};
+
 class PoolTable {
  public:
-  // `stats` outlives the table.
-  PoolTable(StatsRecorder& stats, SourceConfig source);
+  // `stats` and `returns` outlive the table.
+  PoolTable(StatsRecorder& stats, ReturnQueue& returns, SourceConfig source);
 
   FreePool& small() { return small_; }
   FreePool& large() { return large_; }
@@ -90,13 +108,14 @@ class PoolTable {
   std::vector<const FreePool*> all_free_pools() const;
   // Destroys the private pools that are freeable, have no segment and serve no allocation in
   // progress: only `pool`, or all such pools if `pool` is the default one. References to custom
-  // sources are released through `returns`, because releasing them may run user code.
-  void erase_empty(PoolId pool, ReturnQueue& returns);
+  // sources are released through the return queue, because releasing them may run user code.
+  void erase_empty(PoolId pool);
 
  private:
   void add(PoolId pool, PoolOptions options);
 
   StatsRecorder& stats_;
+  ReturnQueue& returns_;  // has a reservation for every pool with a custom source
   const SourceConfig source_;
   FreePool large_;
   FreePool small_;

@@ -72,7 +72,7 @@ Result<size_t> ClassicEngine::trim_to(const TrimTarget& target) {
   Status collected = may_wait ? wait_for_pending({}) : collect_finished();
   if (!collected.ok()) return collected;
   const size_t released_bytes = reclaimer_.release_to(target);
-  pools_.erase_empty({}, returns_);
+  pools_.erase_empty({});
   if (Status deferred = reclaimer_.take_deferred_error(); !deferred.ok()) return deferred;
   return released_bytes;
 }
@@ -114,7 +114,7 @@ Status ClassicEngine::release_cached(PoolId pool) {
     reclaimer_.release_free_blocks(candidate->small);
     reclaimer_.release_free_blocks(candidate->large);
   }
-  pools_.erase_empty(pool, returns_);
+  pools_.erase_empty(pool);
   return_queued_segments();
   wait_for_segment_returns();
   return pool.is_default() ? trim_caching_source() : Status();

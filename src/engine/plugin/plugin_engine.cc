@@ -65,13 +65,15 @@ BlockMemory PluginEngine::block_memory(const Block* block) const {
 
 // The engine calls the filter itself; the plug-in gets a copy that lives until end_routing.
 Status PluginEngine::begin_routing(PoolId pool, RouteFilter filter) {
-  auto copy = std::make_unique<RouteFilter>(filter);
+  std::map<PoolId, std::unique_ptr<RouteFilter>> staged;
+  RouteFilter* const passed =
+      (staged[pool] = std::make_unique<RouteFilter>(filter)).get();
   Status begun = ClassicEngine::begin_routing(pool, std::move(filter));
   if (!begun.ok() || !plugin().has_pools()) return begun;
-  RouteFilter* passed = copy.get();
   {
     MutexLock lock(filters_mutex_);
-    filters_[pool] = std::move(copy);
+    filters_.erase(pool);
+    filters_.merge(staged);
   }
   Status plugin_begun = plugin().begin_routing(device_index(), pool, {call_filter, passed});
   if (!plugin_begun.ok()) undo_routing(pool);

@@ -19,11 +19,14 @@ Result<std::shared_ptr<PluginSource>> PluginSource::create(std::shared_ptr<const
 
 Result<DeviceAddress> PluginSource::allocate(size_t bytes, StreamId stream) {
   if (Status deferred = take_deferred_error(); !deferred.ok()) return deferred;
+  // Allocated before the plug-in is called, because its allocation might fail to be undone.
+  std::map<uint64_t, Allocation> staged = {{0, {bytes, stream}}};
   const Result<DeviceAddress> address = plugin_->allocate(bytes, device_, stream);
   if (!address.ok()) return address;
+  auto allocation = staged.extract(staged.begin());
+  allocation.key() = address->value();
   MutexLock lock(mutex_);
-  const bool is_new = live_.emplace(address->value(), Allocation{bytes, stream}).second;
-  if (is_new) return address;
+  if (live_.insert(std::move(allocation)).inserted) return address;
   return Status::device_fault(
       "alloc", 0, text("plug-in ", plugin_->name(), " returned ", *address, ", which is in use"));
 }

@@ -5,8 +5,8 @@
 // with no lock held.
 #pragma once
 
+#include <map>
 #include <memory>
-#include <unordered_map>
 
 #include "ashlar/device.h"
 #include "ashlar/pool.h"
@@ -41,7 +41,7 @@ class PluginSource final : public SegmentSource {
   const std::shared_ptr<const Plugin> plugin_;  // shared with other sources, and the caller
   const DeviceIndex device_;
   Mutex mutex_;
-  std::unordered_map<uint64_t, Allocation> live_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<uint64_t, Allocation> live_ ASHLAR_GUARDED_BY(mutex_);  // keyed by address
   Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);
 };
 

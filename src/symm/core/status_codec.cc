@@ -30,6 +30,7 @@ Status make_status(StatusKind kind, std::string message) {
     case StatusKind::kFormat: return Status::format(std::move(message));
     case StatusKind::kTimeout: return Status::timeout(std::move(message));
     case StatusKind::kPeerLost: return Status::peer_lost(std::move(message));
+    case StatusKind::kHostOutOfMemory: return Status::host_out_of_memory();
   }
   return Status::format(std::move(message));
 }
@@ -47,7 +48,7 @@ Status parse_status(std::string_view bytes) {
   const auto kind = static_cast<StatusKind>(reader.number<uint8_t>());
   std::string message(reader.text(kMaxStatusText));
   if (!has_magic || !reader.is_done()) return Status::format("another rank's status is unreadable");
-  if (kind > StatusKind::kPeerLost) {
+  if (kind > StatusKind::kHostOutOfMemory) {
     return Status::format(text("another rank's status has the unknown kind ", int(kind)));
   }
   return make_status(kind, std::move(message));

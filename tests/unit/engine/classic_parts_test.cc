@@ -30,6 +30,8 @@ class ClassicComponentsTest : public ::testing::Test {
   // Allocates from the front of a new segment of 20 MiB.
   ClassicBlock* allocate_from_new_segment(size_t bytes) {
     const AllocParams request = params(bytes);
+    const BlockStore::Reservation for_segment = heap_.reserve_segment(kStream);
+    const BlockStore::Reservation for_split = heap_.reserve(1);
     ClassicBlock* segment = heap_.create(request, {kBase, request.segment_bytes});
     stats_.record_reserved(*segment, segment->bytes);
     return heap_.allocate(segment, request);
@@ -46,9 +48,9 @@ class ClassicComponentsTest : public ::testing::Test {
   BlockTable addresses_;
   StatsRecorder stats_{sizes_, options_};
   Tracer tracer_{hooks_};
-  PoolTable pools_{stats_, {}};
-  BlockHeap heap_{{options_, sizes_, stats_, tracer_, addresses_}};
   ReturnQueue return_queue_;
+  PoolTable pools_{stats_, return_queue_, {}};
+  BlockHeap heap_{{options_, sizes_, stats_, tracer_, addresses_}};
 };
 
 TEST_F(ClassicComponentsTest, HeapSplitsOnAllocateAndMergesOnFree) {
@@ -90,9 +92,11 @@ TEST_F(ClassicComponentsTest, LimitCountsReservedAndRequestedMemory) {
   allocate_from_new_segment(4 * kMiB);
   EXPECT_TRUE(limit.is_exceeded_by(512 * kMiB));
   EXPECT_FALSE(limit.is_exceeded_by(492 * kMiB));
-  limit.begin_request(kMiB);
-  EXPECT_TRUE(limit.is_exceeded_by(492 * kMiB));
-  limit.end_request(kMiB);
+  {
+    const MemoryLimit::Request request(limit, kMiB);
+    EXPECT_TRUE(limit.is_exceeded_by(492 * kMiB));
+  }
+  EXPECT_FALSE(limit.is_exceeded_by(492 * kMiB));
   limit.set_fraction(1);
   EXPECT_FALSE(limit.is_exceeded_by(2 * kGiB));
 }
@@ -101,16 +105,16 @@ TEST_F(ClassicComponentsTest, PoolTableErasesOnlyUnusedFreeablePools) {
   ASSERT_TRUE(pools_.create(kUserPool, {}).ok());
   PrivatePool* pool = pools_.find(kUserPool);
   ASSERT_NE(pool, nullptr);
-  pools_.erase_empty({}, return_queue_);
+  pools_.erase_empty({});
   EXPECT_EQ(pools_.find(kUserPool), pool);
 
   ASSERT_TRUE(pools_.release(kUserPool).ok());
   pool->in_flight_count = 1;
-  pools_.erase_empty({}, return_queue_);
+  pools_.erase_empty({});
   EXPECT_EQ(pools_.find(kUserPool), pool);
 
   pool->in_flight_count = 0;
-  pools_.erase_empty({}, return_queue_);
+  pools_.erase_empty({});
   EXPECT_EQ(pools_.find(kUserPool), nullptr);
   EXPECT_FALSE(stats_.stats().pools.contains(kUserPool));
 }
