@@ -11,9 +11,9 @@
 // Unless documented otherwise, a function that throws has changed nothing, except that some of its
 // work may be done if it throws DeviceError.
 //
-// Any function may also throw std::bad_alloc if the library lacks host memory for itself; it has then
-// changed nothing, except that caches may be released and pending frees completed. Destructors,
-// Buffer::reset and frees need no host memory.
+// Any function may also throw std::bad_alloc if the library lacks host memory for itself; it has
+// then changed nothing, except that caches may be released and pending frees completed.
+// Destructors, Buffer::reset and frees need no host memory.
 //
 // Some functions have a second form with the prefix `try_`, which returns a Result instead. It is
 // for programs that expect failures, such as a program that tries CUDA before HIP.

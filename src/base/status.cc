@@ -71,9 +71,7 @@ Status Status::unsupported(std::string message) {
   return make(StatusKind::kUnsupported, std::move(message));
 }
 
-Status Status::format(std::string message) {
-  return make(StatusKind::kFormat, std::move(message));
-}
+Status Status::format(std::string message) { return make(StatusKind::kFormat, std::move(message)); }
 
 Status Status::timeout(std::string message) {
   return make(StatusKind::kTimeout, std::move(message));

@@ -19,8 +19,8 @@ class LastError {
   LastError(const LastError&) = delete;
   LastError& operator=(const LastError&) = delete;
 
-  // Records a failure for the calling thread. Ignores an ok status. If host memory is exhausted, the
-  // previous error stays.
+  // Records a failure for the calling thread. Ignores an ok status. If host memory is exhausted,
+  // the previous error stays.
   void record(const Status& status) noexcept;
   // Both functions return the calling thread's last error; ok if there is none. `take` also clears
   // it.

@@ -56,7 +56,7 @@ class EventQueues {
   Result<EventId> acquire_event(Device& device);
   void recycle_event(Device& device, EventId event);
 
-  std::map<Key, Queue> queues_;               // never contains an empty queue
+  std::map<Key, Queue> queues_;  // never contains an empty queue
   std::map<Device*, DeviceEvents> events_;
 };
 

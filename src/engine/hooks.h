@@ -55,8 +55,8 @@ class Hooks {
     history_.record(operation);
     if (has_trackers()) queue(operation);
   }
-  // Records a user's annotation of a block. Trackers do not receive it. Throws std::bad_alloc if the
-  // history cannot store the text.
+  // Records a user's annotation of a block. Trackers do not receive it. Throws std::bad_alloc if
+  // the history cannot store the text.
   void record_annotation(const TraceEntry& entry, const std::string& text);
   // Drops the entries that trackers have not received yet.
   void discard_queued();

@@ -44,7 +44,7 @@ class RemapObservers {
   };
   struct Listener {
     RemapObserver observer;
-    std::list<Notice> notices;   // not delivered yet
+    std::list<Notice> notices;  // not delivered yet
   };
   void queue(const Notice& notice);
   void deliver();

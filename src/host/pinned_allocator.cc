@@ -4,8 +4,8 @@
 #include "host/pinned_allocator.h"
 
 #include <algorithm>
-#include <set>
 
+#include "base/host_memory.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "device/relaxed_capture.h"
@@ -53,24 +53,24 @@ PinnedAllocator::PinnedAllocator(Device& device, const AllocatorOptions& options
 PinnedAllocator::~PinnedAllocator() {
   poller_.reset();
   pending_.wait_for_all();
-  std::set<Device*> users;
-  std::vector<PinnedMemory> held;
+  BlocksByAddress blocks;
   {
     MutexLock lock(mutex_);
-    for (const auto& [begin, block] : by_address_) {
-      if (block->memory.origin != PinnedOrigin::kReserved) held.push_back(block->memory);
-      if (block->state == PinnedState::kPending) continue;
-      for (const DeviceStream& use : block->uses) users.insert(use.device);
+    blocks.swap(by_address_);
+  }
+  Device* waited_for = nullptr;  // not waited for again by the next wait
+  for (const auto& [begin, block] : blocks) {
+    if (block->state == PinnedState::kPending) continue;
+    for (const DeviceStream& use : block->uses) {
+      if (use.device == waited_for) continue;
+      waited_for = use.device;
+      const RelaxedCapture relaxed(*use.device);
+      if (!use.device->synchronize_device().ok()) (void)use.device->synchronize_device().ok();
     }
   }
-  for (Device* user : users) {
-    const RelaxedCapture relaxed(*user);
-    if (user->synchronize_device().ok()) continue;
-    (void)user->synchronize_device().ok();
-  }
-  for (const PinnedMemory& memory : held) {
-    if (source_.release(memory).ok()) continue;
-    (void)source_.release(memory).ok();
+  for (const auto& [begin, block] : blocks) {
+    if (block->memory.origin == PinnedOrigin::kReserved) continue;
+    if (!source_.release(block->memory).ok()) (void)source_.release(block->memory).ok();
   }
 }
 
@@ -91,7 +91,7 @@ Result<PinnedBlock*> PinnedAllocator::allocate(size_t bytes, StreamId stream) {
     if (PinnedBlock* block = take_cached(*pool, bytes)) return block;
     ++pool->in_flight_count;
   }
-  Result<PinnedBlock*> grown = grow(*pool, bytes);
+  Result<PinnedBlock*> grown = without_bad_alloc([&] { return grow(*pool, bytes); });
   MutexLock lock(mutex_);
   --pool->in_flight_count;
   return grown;
@@ -105,6 +105,11 @@ PinnedBlock* PinnedAllocator::take_cached(PinnedPool& pool, size_t bytes) {
 // Obtains a new block. If host memory runs out, first collects freed blocks whose work has
 // finished, and releases the cache only if none of these blocks fits.
 Result<PinnedBlock*> PinnedAllocator::grow(PinnedPool& pool, size_t bytes) {
+  BlocksByAddress reserved = reserve_block();
+  ScopeGuard return_record([&] {
+    MutexLock lock(mutex_);
+    unused_.push_back(reserved.begin()->second);
+  });
   Result<PinnedMemory> memory = obtain(bytes);
   if (!memory.ok() && memory.status().is_out_of_memory()) {
     collect_finished(IfBusy::kWait);
@@ -121,7 +126,9 @@ Result<PinnedBlock*> PinnedAllocator::grow(PinnedPool& pool, size_t bytes) {
   }
   if (!memory.ok()) return memory.status();
   MutexLock lock(mutex_);
-  return hand_out(create_block(pool, *memory), bytes);
+  return_record.dismiss();
+  auto record = reserved.extract(reserved.begin());
+  return hand_out(create_block(pool, *memory, std::move(record)), bytes);
 }
 
 Result<PinnedMemory> PinnedAllocator::obtain(size_t bytes) {
@@ -135,15 +142,23 @@ Result<PinnedMemory> PinnedAllocator::obtain(size_t bytes) {
   return memory;
 }
 
-PinnedBlock* PinnedAllocator::create_block(PinnedPool& pool, const PinnedMemory& memory) {
-  if (unused_.empty()) {
-    blocks_.emplace_back();
-    blocks_.back().owner = this;
-    unused_.push_back(&blocks_.back());
+PinnedAllocator::BlocksByAddress PinnedAllocator::reserve_block() {
+  BlocksByAddress reserved;
+  PinnedBlock*& record = reserved[nullptr];
+  MutexLock lock(mutex_);
+  record = unused_.pop_front();
+  if (record == nullptr) {
+    record = &blocks_.emplace_back();
+    record->owner = this;
   }
-  PinnedBlock* block = unused_.back();
-  by_address_.emplace(memory.begin, block);
-  unused_.pop_back();
+  return reserved;
+}
+
+PinnedBlock* PinnedAllocator::create_block(PinnedPool& pool, const PinnedMemory& memory,
+                                           BlocksByAddress::node_type reserved) {
+  PinnedBlock* block = reserved.mapped();
+  reserved.key() = memory.begin;
+  by_address_.insert(std::move(reserved));
   block->memory = memory;
   block->pool = &pool;
   ++pool.block_count;
@@ -195,7 +210,11 @@ Status PinnedAllocator::free(PinnedBlock* block) {
     any_to_release = !to_release_.empty();
     any_pending = must_poll_pending();
   }
-  if (is_used) add_pending({block});
+  if (is_used) {
+    PinnedBlockList pending;
+    pending.push_back(block);
+    add_pending(pending);
+  }
   if (any_to_release) release_queued();
   if (any_pending) collect_finished(IfBusy::kReturn);
   return {};
@@ -224,6 +243,7 @@ Result<bool> PinnedAllocator::record_stream(PinnedBlock* block, const DeviceStre
     return true;
   }
   std::vector<PinnedBlock*>& captured = captured_[capture->capture];
+  reserve_amortized(captured, captured.size() + 1);
   if (add_once(block->captures, capture->capture)) captured.push_back(block);
   return true;
 }
@@ -238,20 +258,26 @@ Result<bool> PinnedAllocator::record_stream(const void* memory, const DeviceStre
   return record_stream(block, use);
 }
 
+// Allocates memory for the uses first, so that it changes nothing if host memory is exhausted.
 void PinnedAllocator::release_capture(CaptureId capture,
                                       std::span<const DeviceStream> launched_on) {
-  std::vector<PinnedBlock*> pending;
+  PinnedBlockList pending;
   {
     MutexLock lock(mutex_);
-    const std::vector<PinnedBlock*> captured = std::move(captured_[capture]);
-    captured_.erase(capture);
-    for (PinnedBlock* block : captured) {
-      std::erase(block->captures, capture);
-      for (const DeviceStream& use : launched_on) add_once(block->uses, use);
-      if (block->state != PinnedState::kInGraph || !block->captures.empty()) continue;
-      stats_.graph_blocks.decrease(1);
-      stats_.graph_bytes.decrease(static_cast<int64_t>(block->bytes()));
-      if (finish_free(block)) pending.push_back(block);
+    const auto captured = captured_.find(capture);
+    if (captured != captured_.end()) {
+      for (PinnedBlock* block : captured->second) {
+        reserve_amortized(block->uses, block->uses.size() + launched_on.size());
+      }
+      for (PinnedBlock* block : captured->second) {
+        std::erase(block->captures, capture);
+        for (const DeviceStream& use : launched_on) add_once(block->uses, use);
+        if (block->state != PinnedState::kInGraph || !block->captures.empty()) continue;
+        stats_.graph_blocks.decrease(1);
+        stats_.graph_bytes.decrease(static_cast<int64_t>(block->bytes()));
+        if (finish_free(block)) pending.push_back(block);
+      }
+      captured_.erase(captured);
     }
   }
   add_pending(pending);

@@ -9,6 +9,10 @@
 // Thread safe, except that a block belongs to its caller between allocate and free. The lock is
 // never held while the device or the host allocates, releases, records, polls or waits.
 //
+// A function that throws std::bad_alloc has changed nothing, except that caches may be released and
+// pending frees completed. `free`, `trim` and the destructor allocate no host memory: lists of
+// blocks are linked through the blocks.
+//
 // Invariants (checked by validate()):
 //   cached blocks == free blocks;  address table == blocks with memory;
 //   counters == sums over blocks;  a freed block is kInGraph exactly while it has captures.
@@ -112,7 +116,12 @@ class PinnedAllocator {
   PinnedBlock* take_cached(PinnedPool& pool, size_t bytes) ASHLAR_REQUIRES(mutex_);
   Result<PinnedBlock*> grow(PinnedPool& pool, size_t bytes) ASHLAR_EXCLUDES(mutex_);
   Result<PinnedMemory> obtain(size_t bytes) ASHLAR_EXCLUDES(mutex_);
-  PinnedBlock* create_block(PinnedPool& pool, const PinnedMemory& memory) ASHLAR_REQUIRES(mutex_);
+  using BlocksByAddress = std::map<const std::byte*, PinnedBlock*, std::less<>>;
+  // Returns an unused record in a map of its own, under an arbitrary address.
+  BlocksByAddress reserve_block() ASHLAR_EXCLUDES(mutex_);
+  // Creates a block in the reserved record.
+  PinnedBlock* create_block(PinnedPool& pool, const PinnedMemory& memory,
+                            BlocksByAddress::node_type reserved) ASHLAR_REQUIRES(mutex_);
   PinnedBlock* hand_out(PinnedBlock* block, size_t bytes) ASHLAR_REQUIRES(mutex_);
   Status report_oom(size_t bytes, const Status& why) ASHLAR_EXCLUDES(mutex_);
   // Returns the block that contains the address; null if there is none.
@@ -123,7 +132,7 @@ class PinnedAllocator {
   // PinnedPending, without the lock.
   bool finish_free(PinnedBlock* block) ASHLAR_REQUIRES(mutex_);
   void make_free(PinnedBlock* block) ASHLAR_REQUIRES(mutex_);
-  void add_pending(const std::vector<PinnedBlock*>& pending) ASHLAR_EXCLUDES(mutex_);
+  void add_pending(PinnedBlockList& pending) ASHLAR_EXCLUDES(mutex_);
   // Returns whether this thread must poll, because there are pending blocks but no poller.
   bool must_poll_pending() const ASHLAR_REQUIRES(mutex_) {
     return poller_ == nullptr && stats_.pending_blocks.current > 0;
@@ -134,8 +143,7 @@ class PinnedAllocator {
   // devices.
   void collect_stranded() ASHLAR_EXCLUDES(mutex_);
   bool begin_collecting(IfBusy if_busy) ASHLAR_EXCLUDES(mutex_);
-  void end_collecting(const std::vector<PinnedBlock*>& finished, const Status& failure)
-      ASHLAR_EXCLUDES(mutex_);
+  void end_collecting(PinnedBlockList& finished, const Status& failure) ASHLAR_EXCLUDES(mutex_);
   // Releases all free blocks that can be released to the host.
   void release_cached() ASHLAR_EXCLUDES(mutex_);
   // Releases the blocks in `to_release_`.
@@ -151,13 +159,12 @@ class PinnedAllocator {
 
   mutable Mutex mutex_;
   std::condition_variable collected_;
-  bool collecting_ ASHLAR_GUARDED_BY(mutex_) =
-      false;  // a thread is polling events; only one polls at a time
-  std::deque<PinnedBlock> blocks_ ASHLAR_GUARDED_BY(mutex_);    // including unused records
-  std::vector<PinnedBlock*> unused_ ASHLAR_GUARDED_BY(mutex_);  // records without memory
-  std::map<const std::byte*, PinnedBlock*, std::less<>> by_address_ ASHLAR_GUARDED_BY(mutex_);
+  bool collecting_ ASHLAR_GUARDED_BY(mutex_) = false;         // only one thread polls at a time
+  std::deque<PinnedBlock> blocks_ ASHLAR_GUARDED_BY(mutex_);  // including unused records
+  PinnedBlockList unused_ ASHLAR_GUARDED_BY(mutex_);          // records without memory
+  BlocksByAddress by_address_ ASHLAR_GUARDED_BY(mutex_);
   PinnedPools pools_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<PinnedBlock*> to_release_ ASHLAR_GUARDED_BY(mutex_);  // blocks to release to the host
+  PinnedBlockList to_release_ ASHLAR_GUARDED_BY(mutex_);  // to be released to the host
   // The blocks that each capture used.
   std::map<CaptureId, std::vector<PinnedBlock*>> captured_ ASHLAR_GUARDED_BY(mutex_);
   HostStats stats_ ASHLAR_GUARDED_BY(mutex_);  // HostStats::size_classes is empty

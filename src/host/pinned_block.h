@@ -48,12 +48,52 @@ struct PinnedBlock {
   std::vector<DeviceStream> uses;   // streams whose queued work needs the block
   std::vector<CaptureId> captures;  // captures that used the block and whose graphs may still run
   uint32_t event_count = 0;         // events that must complete before the block is free
+  // Neighbours in the list that contains the block, if any; see PinnedBlockList.
+  PinnedBlock* previous = nullptr;
+  PinnedBlock* next = nullptr;
 
   size_t bytes() const { return memory.bytes; }
   bool is_active() const {
     return state == PinnedState::kAllocated || state == PinnedState::kPending ||
            state == PinnedState::kInGraph;
   }
+};
+
+// A list of blocks, linked through the blocks, so that no operation needs memory. A block is in at
+// most one list: the free list of its size class, or a queue of blocks in the same state. Does not
+// own the blocks.
+class PinnedBlockList {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  PinnedBlock* first() const { return first_; }
+  PinnedBlock* last() const { return last_; }
+  void push_back(PinnedBlock* block) {
+    block->previous = last_;
+    block->next = nullptr;
+    (last_ == nullptr ? first_ : last_->next) = block;
+    last_ = block;
+  }
+  void erase(PinnedBlock* block) {
+    (block->previous == nullptr ? first_ : block->previous->next) = block->next;
+    (block->next == nullptr ? last_ : block->next->previous) = block->previous;
+    block->previous = block->next = nullptr;
+  }
+  // Return null if the list is empty.
+  PinnedBlock* pop_front() { return pop(first_); }
+  PinnedBlock* pop_back() { return pop(last_); }
+  // Moves all blocks of `other` to the end of this list.
+  void append(PinnedBlockList& other) {
+    while (PinnedBlock* block = other.pop_front()) push_back(block);
+  }
+
+ private:
+  PinnedBlock* pop(PinnedBlock* block) {
+    if (block != nullptr) erase(block);
+    return block;
+  }
+
+  PinnedBlock* first_ = nullptr;
+  PinnedBlock* last_ = nullptr;
 };
 
 }  // namespace ashlar

@@ -3,8 +3,6 @@
 // Searches the size classes for the best fit.
 #include "host/pinned_cache.h"
 
-#include <algorithm>
-
 namespace ashlar {
 
 void PinnedCache::insert(PinnedBlock* block) {
@@ -16,54 +14,49 @@ void PinnedCache::insert(PinnedBlock* block) {
 PinnedBlock* PinnedCache::take(const PinnedFit& fit) {
   const size_t last = sizes_.class_of(fit.max_bytes);
   for (size_t index = sizes_.class_of(fit.block_bytes); index <= last; ++index) {
-    FreeList& blocks = classes_[index];
-    const auto best = find_best(blocks, fit);
-    if (best == blocks.end()) continue;
-    PinnedBlock* block = *best;
-    blocks.erase(best);
-    return block;
+    PinnedBlock* best = find_best(classes_[index], fit);
+    if (best == nullptr) continue;
+    classes_[index].erase(best);
+    return best;
   }
   return nullptr;
 }
 
 // Searches one class. Sizes within a class differ only if requests were not rounded. Usually the
 // last block fits exactly and ends the search.
-PinnedCache::FreeList::iterator PinnedCache::find_best(FreeList& blocks, const PinnedFit& fit) {
-  auto best = blocks.end();
-  for (auto it = blocks.end(); it != blocks.begin();) {
-    --it;
-    const size_t bytes = (*it)->bytes();
+PinnedBlock* PinnedCache::find_best(const PinnedBlockList& blocks, const PinnedFit& fit) {
+  PinnedBlock* best = nullptr;
+  for (PinnedBlock* block = blocks.last(); block != nullptr; block = block->previous) {
+    const size_t bytes = block->bytes();
     if (bytes < fit.block_bytes || bytes > fit.max_bytes) continue;
-    if (best == blocks.end() || bytes < (*best)->bytes()) best = it;
+    if (best == nullptr || bytes < best->bytes()) best = block;
     if (bytes == fit.block_bytes) break;
   }
   return best;
 }
 
-std::vector<PinnedBlock*> PinnedCache::take_releasable() {
-  std::vector<PinnedBlock*> taken;
-  for (FreeList& blocks : classes_) {
-    const auto releasable = std::stable_partition(
-        blocks.begin(), blocks.end(),
-        [](const PinnedBlock* block) { return block->memory.origin == PinnedOrigin::kReserved; });
-    taken.insert(taken.end(), releasable, blocks.end());
-    blocks.erase(releasable, blocks.end());
+void PinnedCache::take_releasable(PinnedBlockList& taken) {
+  for (PinnedBlockList& blocks : classes_) {
+    for (PinnedBlock *block = blocks.first(), *next = nullptr; block != nullptr; block = next) {
+      next = block->next;
+      if (block->memory.origin == PinnedOrigin::kReserved) continue;
+      blocks.erase(block);
+      taken.push_back(block);
+    }
   }
-  return taken;
 }
 
-std::vector<PinnedBlock*> PinnedCache::take_all() {
-  std::vector<PinnedBlock*> taken;
-  for (FreeList& blocks : classes_) {
-    taken.insert(taken.end(), blocks.begin(), blocks.end());
-    blocks.clear();
-  }
+PinnedBlockList PinnedCache::take_all() {
+  PinnedBlockList taken;
+  for (PinnedBlockList& blocks : classes_) taken.append(blocks);
   return taken;
 }
 
 size_t PinnedCache::block_count() const {
   size_t count = 0;
-  for (const FreeList& blocks : classes_) count += blocks.size();
+  for (const PinnedBlockList& blocks : classes_) {
+    for (const PinnedBlock* block = blocks.first(); block != nullptr; block = block->next) ++count;
+  }
   return count;
 }
 

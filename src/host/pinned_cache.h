@@ -2,7 +2,7 @@
 //
 // The free blocks of a pool, by size class. Among blocks of equal size, the most recently freed
 // block is reused first, because its pages are most likely in a processor cache. The cache does not
-// own blocks. Guarded by the allocator's lock.
+// own blocks, and needs no memory after its construction. Guarded by the allocator's lock.
 #pragma once
 
 #include <vector>
@@ -20,21 +20,19 @@ class PinnedCache {
   // Removes and returns the smallest block that fits; among blocks of equal size, the block
   // inserted last. Returns null if no block fits.
   PinnedBlock* take(const PinnedFit& fit);
-  // Removes and returns all blocks that can be released to the host, which excludes parts of the
+  // Moves all blocks that can be released to the host to `taken`, which excludes parts of the
   // reserve segment.
-  std::vector<PinnedBlock*> take_releasable();
-  std::vector<PinnedBlock*> take_all();
+  void take_releasable(PinnedBlockList& taken);
+  PinnedBlockList take_all();
 
   size_t block_count() const;
 
  private:
-  using FreeList = std::vector<PinnedBlock*>;  // in order of insertion
-
-  // Returns the best fit in one class; the end iterator if no block fits.
-  static FreeList::iterator find_best(FreeList& blocks, const PinnedFit& fit);
+  // Returns the best fit in one class; null if no block fits.
+  static PinnedBlock* find_best(const PinnedBlockList& blocks, const PinnedFit& fit);
 
   const PinnedSizes& sizes_;
-  std::vector<FreeList> classes_;
+  std::vector<PinnedBlockList> classes_;  // free lists, in order of insertion
 };
 
 }  // namespace ashlar

@@ -3,79 +3,100 @@
 // Records and polls events. Releases the lock during device calls.
 #include "host/pinned_pending.h"
 
-#include <set>
+#include <new>
+#include <utility>
 
+#include "base/host_memory.h"
 #include "device/relaxed_capture.h"
 
 namespace ashlar {
 namespace {
 
+// Ignores a lack of host memory, because the work that failed is retried.
 void keep_first(Status& kept, const Status& status) {
-  if (kept.ok()) kept = status;
+  if (kept.ok() && !status.is(StatusKind::kHostOutOfMemory)) kept = status;
 }
 
 }  // namespace
 
+// Retries failures once, because no later call can.
 PinnedPending::~PinnedPending() {
-  std::vector<std::pair<Device*, EventId>> events;
+  const auto destroy = [](Device& device, EventId event) {
+    if (!device.destroy_event(event).ok()) (void)device.destroy_event(event).ok();
+  };
+  Queues queues;
+  std::map<Device*, DeviceEvents> events;
   {
     MutexLock lock(mutex_);
-    for (const auto& [key, queue] : queues_) {
-      for (const PendingEvent& pending : queue) events.emplace_back(key.device, pending.event);
-    }
-    for (const auto& [device, idle] : idle_events_) {
-      for (EventId event : idle) events.emplace_back(device, event);
-    }
+    queues.swap(queues_);
+    events.swap(events_);
   }
-  for (const auto& [device, event] : events) {
-    if (device->destroy_event(event).ok()) continue;
-    (void)device->destroy_event(event).ok();
+  for (const auto& [key, queue] : queues) {
+    for (const PendingEvent& pending : queue) destroy(*key.device, pending.event);
+  }
+  for (const auto& [device, of_device] : events) {
+    for (EventId event : of_device.idle) destroy(*device, event);
   }
 }
 
 // Queues all events of a block together. If they were queued one by one, the first event could
 // complete before the second is queued, and the block would seem finished.
-Status PinnedPending::add(PinnedBlock* block) {
-  const RecordedUses recorded = record_uses(*block);
+Status PinnedPending::add(PinnedBlock* block) noexcept {
+  RecordedUses recorded;
+  record_uses(*block, recorded);
   MutexLock lock(mutex_);
-  enqueue(block, recorded);
+  for (const auto& [key, queue] : recorded.queues) {
+    block->event_count += static_cast<uint32_t>(queue.size());
+  }
+  block->event_count += static_cast<uint32_t>(recorded.stranded.size());
+  append_to_queues(recorded.queues);
+  stranded_.splice(stranded_.end(), recorded.stranded);
   if (!block->uses.empty()) unrecorded_.push_back(block);
   return recorded.failure;
 }
 
-PinnedPending::RecordedUses PinnedPending::record_uses(PinnedBlock& block) {
-  RecordedUses recorded;
-  std::vector<DeviceStream> left;
-  for (const DeviceStream& use : block.uses) {
-    Result<EventId> event = acquire_event(*use.device);
-    if (!event.ok()) {
-      keep_first(recorded.failure, event.status());
-      left.push_back(use);
-      continue;
+void PinnedPending::record_uses(PinnedBlock& block, RecordedUses& recorded) {
+  std::erase_if(block.uses, [&](const DeviceStream& use) {
+    try {
+      return record_use(block, use, recorded);
+    } catch (const std::bad_alloc&) {
+      return false;
     }
-    const Result<bool> done = record_use(use, *event);
-    if (done.ok() && *done) {
-      recorded.events.emplace_back(key_of(use), *event);
-      continue;
-    }
-    {
-      MutexLock lock(mutex_);
-      idle_events_[use.device].push_back(*event);
-    }
-    keep_first(recorded.failure, done.status());
-    if (done.status().is(StatusKind::kInvalidArgument)) {
-      recorded.stranded_on.push_back(use.device);
-    } else {
-      left.push_back(use);
-    }
+  });
+}
+
+// Makes the list element first, because a recorded event must not be lost.
+bool PinnedPending::record_use(PinnedBlock& block, const DeviceStream& use,
+                               RecordedUses& recorded) {
+  Events element = {{use.device, {}, &block}};
+  Queues queue;
+  queue[key_of(use)];
+  const Result<EventId> event = acquire_event(*use.device);
+  if (!event.ok()) {
+    keep_first(recorded.failure, event.status());
+    return false;
   }
-  block.uses = std::move(left);
-  return recorded;
+  const Result<bool> done = record_event(use, *event);
+  if (done.ok() && *done) {
+    element.front().event = *event;
+    recorded.queues.merge(queue);
+    Events& recorded_queue = recorded.queues.find(key_of(use))->second;
+    recorded_queue.splice(recorded_queue.end(), element);
+    return true;
+  }
+  {
+    MutexLock lock(mutex_);
+    recycle_event(*use.device, *event);
+  }
+  keep_first(recorded.failure, done.status());
+  if (!done.status().is(StatusKind::kInvalidArgument)) return false;
+  recorded.stranded.splice(recorded.stranded.end(), element);
+  return true;
 }
 
 // Checks for a capture again after recording: another thread may have begun a capture in the
 // meantime, and polling a captured event would invalidate the capture.
-Result<bool> PinnedPending::record_use(const DeviceStream& use, EventId event) {
+Result<bool> PinnedPending::record_event(const DeviceStream& use, EventId event) {
   const auto is_capturing = [&]() -> Result<bool> {
     const Result<CaptureState> state = capture_state(use);
     if (!state.ok()) return state.status();
@@ -93,24 +114,34 @@ Result<bool> PinnedPending::record_use(const DeviceStream& use, EventId event) {
 Result<EventId> PinnedPending::acquire_event(Device& device) {
   {
     MutexLock lock(mutex_);
-    std::vector<EventId>& idle = idle_events_[&device];
-    if (!idle.empty()) {
-      const EventId event = idle.back();
-      idle.pop_back();
+    DeviceEvents& events = events_[&device];
+    if (!events.idle.empty()) {
+      const EventId event = events.idle.back();
+      events.idle.pop_back();
       return event;
     }
+    ++events.created_count;
+    ScopeGuard undo([&] { --events.created_count; });
+    reserve_amortized(events.idle, events.created_count);
+    undo.dismiss();
   }
-  return device.create_event();
+  Result<EventId> created = device.create_event();
+  if (!created.ok()) {
+    MutexLock lock(mutex_);
+    --events_.find(&device)->second.created_count;
+  }
+  return created;
 }
 
-void PinnedPending::enqueue(PinnedBlock* block, const RecordedUses& recorded) {
-  for (const auto& [key, event] : recorded.events) {
-    queues_[key].push_back({event, block});
-    ++block->event_count;
-  }
-  for (Device* device : recorded.stranded_on) {
-    stranded_.push_back({device, block});
-    ++block->event_count;
+void PinnedPending::recycle_event(Device& device, EventId event) {
+  events_.find(&device)->second.idle.push_back(event);
+}
+
+void PinnedPending::append_to_queues(Queues& added) {
+  queues_.merge(added);
+  for (auto& [key, events] : added) {  // those with a queue already
+    Events& queue = queues_.find(key)->second;
+    queue.splice(queue.end(), events);
   }
 }
 
@@ -118,40 +149,39 @@ PinnedPending::Key PinnedPending::key_of(const DeviceStream& use) {
   return {use.device->properties().index, use.device, use.stream};
 }
 
-Status PinnedPending::collect(std::vector<PinnedBlock*>& finished) {
+Status PinnedPending::collect(PinnedBlockList& finished) noexcept {
   Round round;
+  PinnedBlockList unrecorded;
   {
     MutexLock lock(mutex_);
     is_collecting_ = true;
-    round.unrecorded.swap(unrecorded_);
+    unrecorded.append(unrecorded_);
   }
-  for (PinnedBlock* block : round.unrecorded) keep_first(round.failure, add(block));
+  while (PinnedBlock* block = unrecorded.pop_front()) keep_first(round.failure, add(block));
   {
     MutexLock lock(mutex_);
     round.queues.swap(queues_);
   }
-  for (auto& [key, queue] : round.queues) collect_queue(key, queue, round, finished);
+  for (auto& [key, queue] : round.queues) collect_queue(queue, round, finished);
   put_back(round);
   return round.failure;
 }
 
 // Collects the blocks of one stream. An event that is invalid on the device, or that was captured
-// despite the check in record_use, will never complete; its block becomes stranded.
-void PinnedPending::collect_queue(const Key& key, std::deque<PendingEvent>& queue, Round& round,
-                                  std::vector<PinnedBlock*>& finished) {
-  const RelaxedCapture relaxed(*key.device);
+// despite the check in record_event, will never complete. Its block becomes stranded.
+void PinnedPending::collect_queue(Events& queue, Round& round, PinnedBlockList& finished) {
+  const RelaxedCapture relaxed(*queue.front().device);
   while (!queue.empty()) {
-    const auto [event, block] = queue.front();
-    const Result<bool> done = key.device->is_done(event);
+    const PendingEvent first = queue.front();
+    const Result<bool> done = first.device->is_done(first.event);
     keep_first(round.failure, done.status());
     const bool is_lost = done.status().is(StatusKind::kInvalidArgument);
     if (!is_lost && (!done.ok() || !*done)) return;
-    queue.pop_front();
-    round.idle_events.emplace_back(key.device, event);
-    if (is_lost) {
-      round.stranded.push_back({key.device, block});
-    } else if (--block->event_count == 0 && block->uses.empty()) {
-      finished.push_back(block);
+    Events& target = is_lost ? round.lost : round.completed;
+    target.splice(target.end(), queue, queue.begin());
+    if (is_lost) continue;
+    if (--first.block->event_count == 0 && first.block->uses.empty()) {
+      finished.push_back(first.block);
     }
   }
 }
@@ -163,63 +193,76 @@ void PinnedPending::put_back(Round& round) {
   MutexLock lock(mutex_);
   is_collecting_ = false;
   round.queues.swap(queues_);
-  for (const auto& [key, added] : round.queues) {
-    std::deque<PendingEvent>& queue = queues_[key];
-    queue.insert(queue.end(), added.begin(), added.end());
+  append_to_queues(round.queues);
+  for (const Events* events : {&round.completed, &round.lost}) {
+    for (const PendingEvent& each : *events) recycle_event(*each.device, each.event);
   }
-  for (const auto& [device, event] : round.idle_events) idle_events_[device].push_back(event);
-  stranded_.insert(stranded_.end(), round.stranded.begin(), round.stranded.end());
+  stranded_.splice(stranded_.end(), round.lost);
 }
 
-Status PinnedPending::wait_for_stranded(std::vector<PinnedBlock*>& finished) {
-  std::vector<Stranded> stranded;
+Status PinnedPending::wait_for_stranded(PinnedBlockList& finished) noexcept {
+  Events stranded;
   {
     MutexLock lock(mutex_);
     stranded.swap(stranded_);
   }
   Status failure;
-  std::map<Device*, Status> waited;
-  std::vector<Stranded> left;
-  for (const Stranded& each : stranded) {
-    if (!waited.contains(each.device)) {
-      const RelaxedCapture relaxed(*each.device);
-      waited[each.device] = each.device->synchronize_device();
+  Events left;
+  while (!stranded.empty()) {
+    Device& device = *stranded.front().device;
+    Status waited;
+    {
+      const RelaxedCapture relaxed(device);
+      waited = device.synchronize_device();
     }
-    keep_first(failure, waited[each.device]);
-    if (!waited[each.device].ok()) {
-      left.push_back(each);
-    } else if (--each.block->event_count == 0 && each.block->uses.empty()) {
-      finished.push_back(each.block);
+    if (failure.ok()) failure = waited;
+    for (auto each = stranded.begin(); each != stranded.end();) {
+      const auto current = each++;
+      if (current->device != &device) continue;
+      if (!waited.ok()) {
+        left.splice(left.end(), stranded, current);
+        continue;
+      }
+      PinnedBlock* block = current->block;
+      if (--block->event_count == 0 && block->uses.empty()) finished.push_back(block);
+      stranded.erase(current);
     }
   }
   MutexLock lock(mutex_);
-  stranded_.insert(stranded_.end(), left.begin(), left.end());
+  stranded_.splice(stranded_.end(), left);
   return failure;
 }
 
-void PinnedPending::wait_for_all() {
-  std::vector<std::pair<Device*, EventId>> events;
-  std::set<Device*> whole_devices;  // devices where events do not cover all work
+void PinnedPending::wait_for_all() noexcept {
+  Queues queues;
+  PinnedBlockList unrecorded;
+  Events stranded;
   {
     MutexLock lock(mutex_);
-    for (const auto& [key, queue] : queues_) {
-      for (const PendingEvent& pending : queue) events.emplace_back(key.device, pending.event);
+    queues.swap(queues_);
+    unrecorded.append(unrecorded_);
+    stranded.swap(stranded_);
+  }
+  for (const auto& [key, queue] : queues) {
+    const RelaxedCapture relaxed(*key.device);
+    for (const PendingEvent& each : queue) {
+      if (each.device->synchronize_event(each.event).ok()) continue;
+      (void)each.device->synchronize_event(each.event).ok();
     }
-    for (const PinnedBlock* block : unrecorded_) {
-      for (const DeviceStream& use : block->uses) whole_devices.insert(use.device);
-    }
-    for (const Stranded& each : stranded_) whole_devices.insert(each.device);
   }
-  for (const auto& [device, event] : events) {
+  Device* waited_for = nullptr;  // not waited for again by the next wait
+  const auto wait_for_device = [&](Device* device) {
+    if (device == waited_for) return;
+    waited_for = device;
     const RelaxedCapture relaxed(*device);
-    if (device->synchronize_event(event).ok()) continue;
-    (void)device->synchronize_event(event).ok();
+    if (!device->synchronize_device().ok()) (void)device->synchronize_device().ok();
+  };
+  for (const PinnedBlock* block = unrecorded.first(); block != nullptr; block = block->next) {
+    for (const DeviceStream& use : block->uses) wait_for_device(use.device);
   }
-  for (Device* device : whole_devices) {
-    const RelaxedCapture relaxed(*device);
-    if (device->synchronize_device().ok()) continue;
-    (void)device->synchronize_device().ok();
-  }
+  for (const PendingEvent& each : stranded) wait_for_device(each.device);
+  MutexLock lock(mutex_);
+  queues_.swap(queues);  // for the destructor
 }
 
 bool PinnedPending::empty() const {

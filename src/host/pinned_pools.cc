@@ -3,6 +3,8 @@
 // Routes requests to pools, and collects the blocks of released pools.
 #include "host/pinned_pools.h"
 
+#include "base/host_memory.h"
+
 namespace ashlar {
 
 PinnedPool& PinnedPools::pool_for(StreamId stream) {
@@ -11,26 +13,31 @@ PinnedPool& PinnedPools::pool_for(StreamId stream) {
 }
 
 Status PinnedPools::begin_routing(PoolId pool, RouteFilter&& filter) {
+  const bool is_new = !pools_.contains(pool);
   Status begun = routes_.begin(pool, std::move(filter));
-  if (!begun.ok() || pools_.contains(pool)) return begun;
+  if (!begun.ok() || !is_new) return begun;
+  ScopeGuard undo([&] {
+    filter = *routes_.end(pool);
+    routes_.erase(pool);
+  });
   pools_.emplace(pool, std::make_unique<PinnedPool>(pool, sizes_));
+  undo.dismiss();
   return {};
 }
 
-std::vector<PinnedBlock*> PinnedPools::take_releasable() {
-  std::vector<PinnedBlock*> taken = default_.cache.take_releasable();
+void PinnedPools::take_releasable(PinnedBlockList& taken) {
+  default_.cache.take_releasable(taken);
   for (const auto& [id, pool] : pools_) {
     if (!routes_.is_freeable(id)) continue;
-    const std::vector<PinnedBlock*> releasable = pool->cache.take_releasable();
-    taken.insert(taken.end(), releasable.begin(), releasable.end());
-    for (PinnedBlock* block : pool->cache.take_all()) {
+    pool->cache.take_releasable(taken);
+    PinnedBlockList reserved = pool->cache.take_all();
+    while (PinnedBlock* block = reserved.pop_front()) {
       block->pool = &default_;
       --pool->block_count;
       ++default_.block_count;
       default_.cache.insert(block);
     }
   }
-  return taken;
 }
 
 void PinnedPools::erase_empty_pools() {

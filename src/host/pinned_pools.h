@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <vector>
 
 #include "ashlar/pool.h"
 #include "ashlar/status.h"
@@ -38,10 +37,10 @@ class PinnedPools {
   Status release(PoolId pool) { return routes_.release(pool); }
   Result<int> use_count(PoolId pool) const { return routes_.use_count(pool); }
 
-  // Removes and returns the blocks that can be released to the host: free blocks of the default
-  // pool and of freeable pools. Parts of the reserve segment in a freeable pool move to the default
+  // Moves the blocks that can be released to the host to `taken`: free blocks of the default pool
+  // and of freeable pools. Parts of the reserve segment in a freeable pool move to the default
   // pool.
-  std::vector<PinnedBlock*> take_releasable();
+  void take_releasable(PinnedBlockList& taken);
   // Destroys every freeable pool that has no blocks and no allocation in progress, except the
   // default pool.
   void erase_empty_pools();

@@ -44,10 +44,10 @@ void PinnedAllocator::make_free(PinnedBlock* block) {
   }
 }
 
-void PinnedAllocator::add_pending(const std::vector<PinnedBlock*>& pending) {
+void PinnedAllocator::add_pending(PinnedBlockList& pending) {
   if (pending.empty()) return;
   Status failure;
-  for (PinnedBlock* block : pending) {
+  while (PinnedBlock* block = pending.pop_front()) {
     const Status added = pending_.add(block);
     if (failure.ok()) failure = added;
   }
@@ -61,7 +61,7 @@ void PinnedAllocator::add_pending(const std::vector<PinnedBlock*>& pending) {
 bool PinnedAllocator::collect_finished(IfBusy if_busy) {
   if (if_busy == IfBusy::kReturn && pending_.empty()) return false;
   if (!begin_collecting(if_busy)) return true;
-  std::vector<PinnedBlock*> finished;
+  PinnedBlockList finished;
   const Status failure = pending_.collect(finished);
   const bool more = !pending_.empty();
   end_collecting(finished, failure);
@@ -70,7 +70,7 @@ bool PinnedAllocator::collect_finished(IfBusy if_busy) {
 
 void PinnedAllocator::collect_stranded() {
   begin_collecting(IfBusy::kWait);
-  std::vector<PinnedBlock*> finished;
+  PinnedBlockList finished;
   const Status failure = pending_.wait_for_stranded(finished);
   end_collecting(finished, failure);
 }
@@ -85,11 +85,10 @@ bool PinnedAllocator::begin_collecting(IfBusy if_busy) {
   return true;
 }
 
-void PinnedAllocator::end_collecting(const std::vector<PinnedBlock*>& finished,
-                                     const Status& failure) {
+void PinnedAllocator::end_collecting(PinnedBlockList& finished, const Status& failure) {
   {
     MutexLock lock(mutex_);
-    for (PinnedBlock* block : finished) make_free(block);
+    while (PinnedBlock* block = finished.pop_front()) make_free(block);
     if (!failure.ok()) defer_error(failure);
     collecting_ = false;
     collected_.notify_all();
@@ -108,8 +107,7 @@ Status PinnedAllocator::trim() {
 void PinnedAllocator::release_cached() {
   {
     MutexLock lock(mutex_);
-    const std::vector<PinnedBlock*> releasable = pools_.take_releasable();
-    to_release_.insert(to_release_.end(), releasable.begin(), releasable.end());
+    pools_.take_releasable(to_release_);
   }
   release_queued();
   MutexLock lock(mutex_);
@@ -120,10 +118,8 @@ void PinnedAllocator::release_cached() {
 // the same address immediately. On failure the memory is unchanged, so the block is cached again.
 void PinnedAllocator::release_queued() {
   MutexLock lock(mutex_);
-  while (!to_release_.empty()) {
-    PinnedBlock* block = to_release_.back();
-    to_release_.pop_back();
-    by_address_.erase(block->memory.begin);
+  while (PinnedBlock* block = to_release_.pop_back()) {
+    auto entry = by_address_.extract(block->memory.begin);
     Status released;
     int64_t took_ns = 0;
     {
@@ -134,7 +130,7 @@ void PinnedAllocator::release_queued() {
     }
     if (!released.ok()) {
       defer_error(released);
-      by_address_.emplace(block->memory.begin, block);
+      by_address_.insert(std::move(entry));
       block->pool->cache.insert(block);
       continue;
     }

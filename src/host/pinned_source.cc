@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "base/align.h"
 #include "base/check.h"
+#include "base/host_memory.h"
 #include "base/system_info.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -44,6 +46,8 @@ void touch_on_threads(std::byte* begin, size_t bytes, size_t thread_count) {
     for (; started + 1 < parts; ++started) threads.emplace_back(touch_part, started);
   } catch (const std::system_error&) {
     // No more threads can be started, so this thread touches the remaining parts.
+  } catch (const std::bad_alloc&) {
+    // The same if memory for a thread is lacking.
   }
   for (size_t part = started; part < parts; ++part) touch_part(part);
   for (std::thread& thread : threads) thread.join();
@@ -107,13 +111,14 @@ Result<PinnedMemory> PinnedSource::obtain_registered(size_t bytes) {
   if (memory == nullptr) {
     return Status::out_of_memory(text("the host has no ", padded_bytes, " B to be registered"));
   }
+  ScopeGuard free_memory([&] { std::free(memory); });
   auto* begin = static_cast<std::byte*>(memory);
   touch_on_threads(begin, padded_bytes, options_.register_thread_count);
   const RelaxedCapture relaxed(device_);
   if (Status registered = device_.register_host(memory, padded_bytes); !registered.ok()) {
-    std::free(memory);
     return registered;
   }
+  free_memory.dismiss();
   return PinnedMemory{begin, bytes, PinnedOrigin::kRegistered};
 }
 

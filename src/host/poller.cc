@@ -3,6 +3,7 @@
 // Runs the polling thread.
 #include "host/poller.h"
 
+#include "base/host_memory.h"
 #include "base/thread.h"
 
 namespace ashlar {
@@ -18,12 +19,12 @@ Poller::~Poller() {
   if (thread.joinable()) thread.join();
 }
 
-bool Poller::wake() {
+bool Poller::wake() noexcept {
   MutexLock lock(mutex_);
   awake_ = true;
   changed_.notify_all();
   if (thread_.joinable()) return true;
-  Result<std::thread> started = start_thread([this] { run(); });
+  Result<std::thread> started = without_bad_alloc([&] { return start_thread([this] { run(); }); });
   if (!started.ok()) return false;
   thread_ = *std::move(started);
   return true;

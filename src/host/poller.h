@@ -26,9 +26,9 @@ class Poller {
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  // Requests polling. Returns false if the system refused a thread; nothing is then polled before a
-  // later call succeeds.
-  [[nodiscard]] bool wake();
+  // Requests polling. Returns false if the system refused a thread or memory for it; nothing is
+  // then polled before a later call succeeds.
+  [[nodiscard]] bool wake() noexcept;
 
  private:
   void run();

@@ -7,10 +7,10 @@
 #include <string>
 #include <tuple>
 
+#include "base/units.h"
 #include "engine/async/async_engine.h"
 #include "engine/classic/classic_engine.h"
 #include "engine/plugin/plugin_engine.h"
-#include "base/units.h"
 #include "sweep/host_allocation_faults.h"
 #include "sweep/host_fault_world.h"
 

@@ -12,8 +12,8 @@
 #include <unordered_map>
 
 #include "ashlar/device.h"
-#include "base/mutex.h"
 #include "base/host_memory.h"
+#include "base/mutex.h"
 #include "device/last_error.h"
 #include "device/sim/call_interceptor.h"
 #include "device/sim/machine_impl.h"

@@ -4,8 +4,9 @@
 // freed on it, or on the default stream if its own has been destroyed; the driver decides when to
 // reuse the memory. Frees that the driver cannot accept yet (the stream is capturing or destroyed,
 // or the device failed) are queued here and retried. A free needs no host memory: the map nodes
-// that `allocate` creates move from the live allocations to the queued frees. Thread safe; calls the
-// device with no lock held. REQUIRES: callers of allocate, free, trim_to and wait_for_frees hold a RelaxedCapture.
+// that `allocate` creates move from the live allocations to the queued frees. Thread safe; calls
+// the device with no lock held. REQUIRES: callers of allocate, free, trim_to and wait_for_frees
+// hold a RelaxedCapture.
 #pragma once
 
 #include <functional>

@@ -40,8 +40,8 @@ inline const ClassicBlock* as_classic(const Block* block) {
 // Destruction never fails.
 class BlockStore {
  public:
-  // Memory for blocks. During its lifetime, its owner's first `count` calls of `create` cannot fail.
-  // An operation reserves the blocks that it needs before its first change. Every creation is
+  // Memory for blocks. During its lifetime, its owner's first `count` calls of `create` cannot
+  // fail. An operation reserves the blocks that it needs before its first change. Every creation is
   // covered by a reservation, so that none uses up those of another.
   class Reservation {
    public:

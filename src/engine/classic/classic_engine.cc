@@ -184,7 +184,7 @@ Result<DeviceAddress> ClassicEngine::allocate_segment(const AllocParams& params,
     const RelaxedCapture relaxed(device_);
     if (!relaxed.status().ok()) return relaxed.status();
     return source != nullptr ? source->allocate(params.segment_bytes, params.request.stream)
-                  : device_.allocate(params.segment_bytes);
+                             : device_.allocate(params.segment_bytes);
   };
   const bool keeps_lock =
       source == nullptr && !options_.unlock_during_device_allocate && options_.pytorch_compatible;

@@ -171,7 +171,8 @@ void ExpandableSegment::release_leftovers(Status& deferred_error) {
   };
   std::erase_if(leftover_ranges_,
                 [&](const AddressRange& stray) { return is_done(device_.unmap(stray)); });
-  std::erase_if(leftover_extents_, [&](ExtentId extent) { return is_done(device_.release(extent)); });
+  std::erase_if(leftover_extents_,
+                [&](ExtentId extent) { return is_done(device_.release(extent)); });
 }
 
 Status ExpandableSegment::grant_access_to(DeviceIndex accessor) {

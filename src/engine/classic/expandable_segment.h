@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A segment that grows in place: a large reserved address range, into which memory is mapped one
-// granule at a time as needed. A function that throws std::bad_alloc has changed nothing; `unmap` and
-// the destructor allocate no host memory. Guarded by the engine's lock.
+// granule at a time as needed. A function that throws std::bad_alloc has changed nothing; `unmap`
+// and the destructor allocate no host memory. Guarded by the engine's lock.
 #pragma once
 
 #include <functional>

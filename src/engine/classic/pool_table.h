@@ -49,8 +49,8 @@ struct PrivatePool {
   bool has_custom_source() const { return options.source != nullptr; }
 };
 
-// Keeps a private pool alive while an allocation from it is in progress, even if the pool is released
-// while the allocation does not hold the lock.
+// Keeps a private pool alive while an allocation from it is in progress, even if the pool is
+// released while the allocation does not hold the lock.
 class InFlightAllocation {
  public:
   // `pool` is null for the default pool.

@@ -66,8 +66,7 @@ BlockMemory PluginEngine::block_memory(const Block* block) const {
 // The engine calls the filter itself; the plug-in gets a copy that lives until end_routing.
 Status PluginEngine::begin_routing(PoolId pool, RouteFilter filter) {
   std::map<PoolId, std::unique_ptr<RouteFilter>> staged;
-  RouteFilter* const passed =
-      (staged[pool] = std::make_unique<RouteFilter>(filter)).get();
+  RouteFilter* const passed = (staged[pool] = std::make_unique<RouteFilter>(filter)).get();
   Status begun = ClassicEngine::begin_routing(pool, std::move(filter));
   if (!begun.ok() || !plugin().has_pools()) return begun;
   {
