@@ -8,6 +8,25 @@
 
 namespace ashlar::sim {
 
+uint64_t Scheduler::add(SimStream& stream) {
+  MutexLock lock(index_mutex_);
+  const uint64_t number = stream_count_;
+  std::map<uint64_t, SimStream*> for_runnable = {{number, &stream}};
+  std::map<uint64_t, SimStream*> for_paused = for_runnable;
+  runnable_.others.merge(for_runnable);
+  paused_until_waited_.others.merge(for_paused);
+  ++stream_count_;
+  return number;
+}
+
+void Scheduler::remove(const SimStream& stream) {
+  MutexLock lock(index_mutex_);
+  for (StreamIndex* index : {&runnable_, &paused_until_waited_}) {
+    index->members.erase(stream.number());
+    index->others.erase(stream.number());
+  }
+}
+
 void Scheduler::set_runnable(SimStream& stream, bool is_runnable) {
   MutexLock lock(index_mutex_);
   update(runnable_, stream, is_runnable);
@@ -18,19 +37,17 @@ void Scheduler::set_paused_until_waited(SimStream& stream, bool is_paused) {
   update(paused_until_waited_, stream, is_paused);
 }
 
-void Scheduler::update(StreamIndex& index, SimStream& stream, bool is_member) {
-  if (is_member) {
-    index.emplace(stream.number(), &stream);
-  } else {
-    index.erase(stream.number());
-  }
+void Scheduler::update(StreamIndex& index, const SimStream& stream, bool is_member) {
+  auto& from = is_member ? index.others : index.members;
+  auto& to = is_member ? index.members : index.others;
+  to.insert(from.extract(stream.number()));
 }
 
 // Omits streams that are being destroyed, which have no owner any more.
 std::vector<std::shared_ptr<SimStream>> Scheduler::streams_of(const StreamIndex& index) {
-  examined_count_.fetch_add(index.size(), std::memory_order_relaxed);
+  examined_count_.fetch_add(index.members.size(), std::memory_order_relaxed);
   std::vector<std::shared_ptr<SimStream>> streams;
-  for (const auto& [number, each] : index) {
+  for (const auto& [number, each] : index.members) {
     if (std::shared_ptr<SimStream> stream = each->weak_from_this().lock()) {
       streams.push_back(std::move(stream));
     }

@@ -24,9 +24,11 @@ class Scheduler {
  public:
   explicit Scheduler(uint64_t seed) : random_(seed) {}
 
-  // Returns a number for a new stream. The schedule depends on these numbers and not on the
-  // addresses of streams, so that it is reproducible.
-  uint64_t next_stream_number() { return stream_count_.fetch_add(1, std::memory_order_relaxed); }
+  // Adds a stream that is neither runnable nor paused, and returns its number. The schedule depends
+  // on these numbers and not on the addresses of streams, so that it is reproducible. Allocates all
+  // memory that the index needs for the stream.
+  uint64_t add(SimStream& stream) ASHLAR_EXCLUDES(index_mutex_);
+  void remove(const SimStream& stream) ASHLAR_EXCLUDES(index_mutex_);
   // A stream calls the next two functions with its own lock held. It is runnable if it has work and
   // is neither running nor paused. A step examines only the streams that these functions have set,
   // so idle and paused streams do not slow it down.
@@ -45,10 +47,14 @@ class Scheduler {
   uint64_t examined_count() const { return examined_count_.load(std::memory_order_relaxed); }
 
  private:
-  // Streams by number. A stream removes itself before it is destroyed.
-  using StreamIndex = std::map<uint64_t, SimStream*>;
+  // The streams, by number, that have a property, and those that do not. Streams move between the
+  // maps without allocation.
+  struct StreamIndex {
+    std::map<uint64_t, SimStream*> members;
+    std::map<uint64_t, SimStream*> others;
+  };
 
-  static void update(StreamIndex& index, SimStream& stream, bool is_member);
+  static void update(StreamIndex& index, const SimStream& stream, bool is_member);
   std::vector<std::shared_ptr<SimStream>> streams_of(const StreamIndex& index)
       ASHLAR_REQUIRES(index_mutex_);
   std::shared_ptr<SimStream> pick_stream_locked() ASHLAR_REQUIRES(mutex_);
@@ -63,7 +69,7 @@ class Scheduler {
   Mutex index_mutex_;
   StreamIndex runnable_ ASHLAR_GUARDED_BY(index_mutex_);
   StreamIndex paused_until_waited_ ASHLAR_GUARDED_BY(index_mutex_);
-  std::atomic<uint64_t> stream_count_{0};
+  uint64_t stream_count_ ASHLAR_GUARDED_BY(index_mutex_) = 0;
   std::atomic<uint64_t> examined_count_{0};
 };
 

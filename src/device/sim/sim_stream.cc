@@ -13,13 +13,12 @@ SimStream::SimStream(DeviceIndex device, int priority, Clock& clock, Scheduler* 
       priority_(priority),
       clock_(clock),
       scheduler_(scheduler),
-      number_(scheduler == nullptr ? 0 : scheduler->next_stream_number()) {}
+      number_(scheduler == nullptr ? 0 : scheduler->add(*this)) {}
 
 SimStream::~SimStream() {
   stop();
   join();
-  // The scheduler must not keep a pointer to this stream.
-  resume();
+  if (scheduler_ != nullptr) scheduler_->remove(*this);
 }
 
 void SimStream::join() {
