@@ -94,10 +94,12 @@ Status AddressRegistry::check_free(AddressRange range, DeviceIndex owner) const 
 
 void AddressRegistry::add_mapping(AddressRange range, ExtentId extent, DeviceIndex owner) {
   std::vector<Access> no_access(device_count_, Access::kNone);
+  ByAddress added;  // allocated before the first change
+  added[range.begin] = {range.bytes, owner, RangeKind::kMapped, extent, std::move(no_access)};
   WriterLock lock(mutex_);
-  ranges_.insert_or_assign(
-      range.begin, Range{range.bytes, owner, RangeKind::kMapped, extent, std::move(no_access)});
   ++mapping_counts_[extent];
+  ranges_.erase(range.begin);
+  ranges_.merge(added);
 }
 
 bool AddressRegistry::is_mapped(ExtentId extent) const {

@@ -137,7 +137,9 @@ Result<DeviceAddress> GpuDevice::allocate(size_t bytes) {
     if (Status fits = check_capacity(bytes); !fits.ok()) return fits;
     DeviceAddress at;
     if (Status created = to_status(driver().allocate(bytes, at)); !created.ok()) return created;
+    ScopeGuard undo([&] { (void)driver().free(at); });
     backend_.addresses.add(RangeKind::kAllocated, {at, bytes}, index());
+    undo.dismiss();
     return at;
   });
 }
@@ -184,10 +186,9 @@ Result<void*> GpuDevice::allocate_host(size_t bytes) {
     if (bytes > kMaxHostBytes) return Status::out_of_memory(text("no host has ", bytes, " B"));
     const Result<PinnedRange> pinned = allocate_pages(bytes);
     if (!pinned.ok()) return pinned.status();
-    if (Status noted = backend_.pinned.add(*pinned); !noted.ok()) {
-      (void)driver().free_host(pinned->driver_pointer);
-      return noted;
-    }
+    ScopeGuard undo([&] { (void)driver().free_host(pinned->driver_pointer); });
+    if (Status noted = backend_.pinned.add(*pinned); !noted.ok()) return noted;
+    undo.dismiss();
     return reinterpret_cast<void*>(pinned->range.begin.value());
   });
 }
@@ -272,7 +273,9 @@ Result<DeviceAddress> GpuDevice::allocate_async(size_t bytes, StreamId stream) {
     DeviceAddress at;
     Status created = to_status(driver().allocate_async(bytes, *from, stream, at));
     if (!created.ok()) return created;
+    ScopeGuard undo([&] { (void)driver().free_async(at, stream); });
     backend_.addresses.add(RangeKind::kPooled, {at, bytes}, index());
+    undo.dismiss();
     return at;
   });
 }

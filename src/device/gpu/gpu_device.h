@@ -24,6 +24,7 @@
 
 #include "ashlar/device.h"
 #include "base/fork_guard.h"
+#include "base/host_memory.h"
 #include "base/mutex.h"
 #include "device/gpu/address_registry.h"
 #include "device/gpu/driver.h"
@@ -263,7 +264,7 @@ const Status& status_in(const Result<T>& result) {
 
 template <typename Body>
 auto GpuDevice::call(const Body& body) -> decltype(body()) {
-  auto result = call_in_context(body);
+  auto result = without_bad_alloc([&] { return call_in_context(body); });
   if (result.ok()) return result;
   const Status& failure = status_in(result);
   if (failure.is(StatusKind::kDeviceLost)) lose(failure);

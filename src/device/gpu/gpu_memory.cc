@@ -48,7 +48,9 @@ Result<DeviceAddress> GpuDevice::reserve(size_t bytes, const ReserveOptions& opt
     Result<AddressRange> reserved = reserve_range(bytes, alignment, options.hint);
     if (!reserved.ok()) return reserved.status();
     const DeviceAddress begin(align_up(reserved->begin.value(), alignment));
+    ScopeGuard undo([&] { (void)driver().free_addresses(*reserved); });
     backend_.addresses.add({.range = {begin, bytes}, .driver_range = *reserved, .owner = index()});
+    undo.dismiss();
     return begin;
   });
 }
@@ -111,7 +113,10 @@ Result<ExtentId> GpuDevice::create(size_t bytes, const CreateOptions& options) {
                                         options.can_export_fabric, info_.has_rdma};
     if (Status created = to_status(driver().create(request, extent.handle)); !created.ok())
       return created;
-    return add_extent(extent);
+    ScopeGuard undo([&] { (void)driver().release(extent.handle); });
+    const ExtentId id = add_extent(extent);
+    undo.dismiss();
+    return id;
   });
 }
 
@@ -171,7 +176,9 @@ Status GpuDevice::map(DeviceAddress at, ExtentId id) {
           text("extent ", id, " is mapped already, and this device cannot alias"));
     }
     if (Status mapped = to_status(driver().map(range, extent->handle)); !mapped.ok()) return mapped;
+    ScopeGuard undo([&] { (void)driver().unmap(range); });
     backend_.addresses.add_mapping(range, id, index());
+    undo.dismiss();
     return {};
   });
 }

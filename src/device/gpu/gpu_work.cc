@@ -104,7 +104,10 @@ Result<EventId> GpuDevice::create_event(const EventOptions& options) {
     Handle event = 0;
     if (Status created = to_status(driver().create_event(options.timing, event)); !created.ok())
       return created;
-    return backend_.events.add(index(), event);
+    ScopeGuard undo([&] { (void)driver().destroy_event(event); });
+    const EventId id = backend_.events.add(index(), event);
+    undo.dismiss();
+    return id;
   });
 }
 
