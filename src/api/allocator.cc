@@ -4,14 +4,13 @@
 // exceptions.
 #include "ashlar/allocator.h"
 
-#include <vector>
+#include <atomic>
+#include <new>
 
 #include "api/allocator_impl.h"
 #include "api/block_allocation.h"
 #include "api/live_autostart.h"
 #include "api/unwrap.h"
-#include "base/fork_guard.h"
-#include "base/mutex.h"
 #include "base/text.h"
 #include "config/allocator_options.h"
 #include "engine/factory/make_engine.h"
@@ -19,27 +18,29 @@
 namespace ashlar {
 namespace {
 
-// Keeps the liveness flags of destroyed allocators whose buffers may still exist. Never destroyed:
-// buffers may be freed until the process exits. A forked child replaces its copy, because a thread
-// of the parent may have locked the mutex.
-class RetainedLiveness {
- public:
-  static RetainedLiveness& instance() {
-    static RetainedLiveness* const singleton = [] {
-      run_in_forked_children([] { std::construct_at(&instance()); });
-      return std::make_unique<RetainedLiveness>().release();
-    }();
-    return *singleton;
-  }
-  void add(std::unique_ptr<AllocatorLiveness> liveness) ASHLAR_EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    kept_liveness_.push_back(std::move(liveness));
-  }
+// The liveness flags of destroyed allocators whose buffers may still exist, linked by
+// `next_retained`. They are never freed, because buffers may be freed until the process exits. The
+// list keeps them reachable for leak checkers.
+constinit std::atomic<AllocatorLiveness*> retained_liveness{nullptr};
 
- private:
-  Mutex mutex_;
-  std::vector<std::unique_ptr<AllocatorLiveness>> kept_liveness_ ASHLAR_GUARDED_BY(mutex_);
-};
+// Needs no memory, because it is called by a destructor.
+void retain(std::unique_ptr<AllocatorLiveness> liveness) noexcept {
+  AllocatorLiveness* retained = liveness.release();
+  retained->next_retained = retained_liveness.load(std::memory_order_relaxed);
+  // Relaxed: the list is never read.
+  while (!retained_liveness.compare_exchange_weak(retained->next_retained, retained,
+                                                  std::memory_order_relaxed)) {
+  }
+}
+
+// Returns true also if the statistics cannot be copied, because host memory is exhausted.
+bool may_have_allocations(const Engine& engine) noexcept {
+  try {
+    return engine.stats().allocation.all.current > 0;
+  } catch (const std::bad_alloc&) {
+    return true;
+  }
+}
 
 }  // namespace
 
@@ -50,8 +51,7 @@ Allocator::Impl::Impl(Device& device_arg, const AllocatorOptions& options_arg)
 
 Allocator::Impl::~Impl() {
   liveness->is_alive = false;
-  const bool has_allocations = engine->stats().allocation.all.current > 0;
-  if (has_allocations) RetainedLiveness::instance().add(std::move(liveness));
+  if (may_have_allocations(*engine)) retain(std::move(liveness));
 }
 
 Allocator::Allocator(Device& device) : Allocator(device, options_from_environment()) {}

@@ -17,6 +17,7 @@ namespace ashlar {
 // blocks are allocated never frees its AllocatorLiveness, because buffers may still refer to it.
 struct AllocatorLiveness {
   bool is_alive = true;
+  AllocatorLiveness* next_retained = nullptr;  // in the list of flags that are never freed
 };
 
 struct Allocator::Impl {

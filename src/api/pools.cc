@@ -5,6 +5,7 @@
 #include "ashlar/pool.h"
 
 #include <atomic>
+#include <exception>
 #include <thread>
 #include <utility>
 
@@ -73,8 +74,11 @@ PoolCheckpoint AllocatorPools::checkpoint(PoolId pool) {
 }
 
 RestoredPool AllocatorPools::restore(const PoolCheckpoint& checkpoint) {
-  RestoreResult change = unwrap(usable(engine_).restore(checkpoint));
   RestoredPool restored;
+  size_t block_count = 0;
+  for (const SegmentRecord& segment : checkpoint.segments) block_count += segment.blocks.size();
+  restored.allocated.reserve(block_count);  // first, because the restore cannot be undone
+  RestoreResult change = unwrap(usable(engine_).restore(checkpoint));
   for (Block* block : change.allocated) {
     restored.allocated.push_back(Buffer(engine_, liveness_, block, block->requested_bytes));
   }
@@ -108,13 +112,13 @@ Pool& Pool::operator=(Pool&& other) noexcept {
   return *this;
 }
 
-// Releasing fails only if the program released the reference itself. Ignores that error, because
-// nothing is left to release.
+// Releasing fails only if the program released the reference itself. Ignores that error, or the lack
+// of memory to describe it, because nothing is left to release.
 void Pool::reset() noexcept {
   if (pools_ == nullptr) return;
   try {
     pools_->release(id_);
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
   }
   pools_ = nullptr;
   id_ = {};
@@ -130,12 +134,13 @@ PoolScope::PoolScope(Allocator& allocator, PoolId pool, RouteFilter filter)
   pools_.begin_routing(pool, std::move(filter));
 }
 
-// Ends the routing and drops the reference that begin_routing took.
+// Ends the routing and drops the reference that begin_routing took. Fails only if the program ended
+// the routing itself.
 PoolScope::~PoolScope() {
   try {
     pools_.end_routing(pool_);
     pools_.release(pool_);
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the program ended the routing itself
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
   }
 }
 
@@ -143,10 +148,11 @@ CaptureScope::CaptureScope(Allocator& allocator) : pools_(allocator.pools()) {
   pools_.notify_capture_begin();
 }
 
+// Fails only if the program called notify_capture_end itself.
 CaptureScope::~CaptureScope() {
   try {
     pools_.notify_capture_end();
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the program called notify_capture_end
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
   }
 }
 

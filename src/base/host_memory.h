@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Helpers for code that must not lose anything when host memory is exhausted. The rules are in
-// docs/internals/host_memory.md.
+// docs/internals/out_of_host_memory.md.
 #pragma once
 
 #include <algorithm>

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "ashlar/status.h"
+
 namespace ashlar::sweep {
 namespace {
 
@@ -33,6 +35,16 @@ TEST(HostAllocationFaultTest, FailsAlignedAndNothrowForms) {
   const HostAllocationFault fault(1);
   const std::unique_ptr<int> none(new (std::nothrow) int);
   EXPECT_EQ(none, nullptr);
+}
+
+TEST(HostAllocationFaultTest, ErrorForLackOfHostMemoryNeedsNone) {
+  const Status full = Status::out_of_memory("a message that is longer than a short string");
+  const HostAllocationFault fault(1);
+  const Status exhausted = Status::host_out_of_memory();
+  const Status copies[] = {exhausted, full};
+  EXPECT_FALSE(fault.has_failed());
+  EXPECT_EQ(copies[0].kind(), StatusKind::kHostOutOfMemory);
+  EXPECT_EQ(copies[1].kind(), StatusKind::kOutOfMemory);
 }
 
 TEST(HostAllocationFaultTest, SparesExemptAllocationsAndOtherThreads) {

@@ -17,7 +17,9 @@
 // RULES FOR EVERY FUNCTION, unless documented otherwise
 //
 //  Errors    The return value is the kind of error; ashlar_last_message() describes it. A call that
-//            failed changed nothing and did not write its out parameters.
+//            failed changed nothing and did not write its out parameters, except that it may have
+//            released cached memory and completed pending frees. A free that fails with
+//            ASHLAR_DEVICE_FAULT or ASHLAR_DEVICE_LOST has taken the memory back; do not repeat it.
 //  Threads   Any function may be called from any thread at any time. The caller must not destroy an
 //            object while another thread uses it.
 //  Handles   Handles are pointers to opaque structs. A null handle is ASHLAR_INVALID_ARGUMENT,
@@ -193,8 +195,8 @@ ASHLAR_C_API void ashlar_allocator_destroy(ashlar_allocator* allocator) ASHLAR_C
 ASHLAR_C_API ashlar_status ashlar_allocate(ashlar_allocator* allocator, size_t bytes,
                                            ashlar_stream stream, void** memory) ASHLAR_C_NOEXCEPT;
 // Frees memory from ashlar_allocate. Ignores null. ASHLAR_INVALID_ARGUMENT if the address is not
-// allocated. If the device fails, the memory stays pending, and a later allocation retries the
-// free.
+// allocated. ASHLAR_DEVICE_FAULT or ASHLAR_DEVICE_LOST if the device fails: the memory is no longer
+// the caller's, stays pending, and a later allocation or trim retries. Needs no host memory.
 ASHLAR_C_API ashlar_status ashlar_free(ashlar_allocator* allocator, void* memory) ASHLAR_C_NOEXCEPT;
 // Declares that work on another stream uses the memory: after the free, the memory is not reused
 // before the work that is queued on that stream at the time of the free is done. Not needed for the
@@ -218,7 +220,7 @@ ASHLAR_C_API ashlar_status ashlar_base_allocation(ashlar_allocator* allocator, v
 ASHLAR_C_API ashlar_status ashlar_allocate_block(ashlar_allocator* allocator, size_t bytes,
                                                  ashlar_stream stream,
                                                  ashlar_block** block) ASHLAR_C_NOEXCEPT;
-// ASHLAR_INVALID_ARGUMENT if the block belongs to another allocator.
+// Fails like ashlar_free. ASHLAR_INVALID_ARGUMENT if the block belongs to another allocator.
 ASHLAR_C_API ashlar_status ashlar_free_block(ashlar_allocator* allocator,
                                              ashlar_block* block) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_record_block_stream(ashlar_allocator* allocator,

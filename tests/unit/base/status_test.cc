@@ -31,6 +31,23 @@ TEST(StatusTest, CopiesAreEqual) {
   EXPECT_TRUE(second.is(StatusKind::kInvalidArgument));
 }
 
+TEST(StatusTest, CopyOutlivesOriginal) {
+  Status copy;
+  {
+    const Status original = Status::device_fault("cuMemMap", 1, "a message on the heap of the host");
+    copy = original;
+  }
+  EXPECT_EQ(copy.message(), "a message on the heap of the host");
+  EXPECT_EQ(copy.failed_call(), "cuMemMap");
+}
+
+TEST(StatusTest, HostOutOfMemoryIsNotDeviceOutOfMemory) {
+  const Status exhausted = Status::host_out_of_memory();
+  EXPECT_TRUE(exhausted.is(StatusKind::kHostOutOfMemory));
+  EXPECT_FALSE(exhausted.is_out_of_memory());
+  EXPECT_EQ(exhausted.to_string(), "out of host memory: no memory left");
+}
+
 TEST(StatusTest, DistinguishesOutOfMemory) {
   EXPECT_TRUE(Status::out_of_memory("full").is_out_of_memory());
   EXPECT_FALSE(Status::invalid_argument("full").is_out_of_memory());

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fails the n-th allocation of host memory for every n, in operations of the public C++ and C APIs.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+
+#include "api/c/handles.h"
+#include "ashlar/allocator.h"
+#include "ashlar/c/ashlar.h"
+#include "ashlar/sim.h"
+#include "base/units.h"
+#include "sweep/operation_faults.h"
+
+namespace ashlar {
+namespace {
+
+// The options of the next worlds' allocators. A world must be default-constructible.
+const char* allocator_options = "";
+
+// Throws std::bad_alloc if the call failed for lack of host memory. Other errors fail the test.
+void check(ashlar_status status) {
+  if (status == ASHLAR_HOST_OUT_OF_MEMORY) throw std::bad_alloc();
+  EXPECT_EQ(status, ASHLAR_OK) << ashlar_last_message();
+}
+
+class ApiWorld {
+ public:
+  ApiWorld() {
+    sim::Options options;
+    options.device_count = 1;
+    options.capacity_bytes = 128 * kMiB;
+    options.backing = sim::Backing::kBookkeeping;
+    options.seed = 1;
+    machine_ = *sim::Machine::try_create(options);
+    side_ = *device().create_stream();
+    check(ashlar_allocator_create(c_api::handle_of(&device()), allocator_options, &c));
+    buffers.reserve(16);
+  }
+  ~ApiWorld() {
+    scope.reset();
+    buffers.clear();
+    ashlar_allocator_destroy(c);
+  }
+  ApiWorld(const ApiWorld&) = delete;
+  ApiWorld& operator=(const ApiWorld&) = delete;
+
+  Device& device() { return machine_->device(DeviceIndex{0}); }
+  Allocator& allocator() { return c->allocator; }
+  StreamId side() const { return side_; }
+  ashlar_stream c_side() const { return to_stream_handle<ashlar_stream>(side_); }
+
+  void allocate(size_t bytes) { buffers.push_back(allocator().allocate(bytes)); }
+  void keep_side_busy() {
+    EXPECT_TRUE(machine_->pause_stream_until_waited(DeviceIndex{0}, side_).ok());
+    EXPECT_TRUE(device().call_host(side_, [] {}).ok());
+  }
+
+  std::vector<std::string> state() {
+    const AllocatorStats stats = allocator().stats();
+    return {text("allocations ", stats.allocation.all.current),
+            text("active ", stats.active_bytes.all.current),
+            text("allocated ", stats.allocated_bytes.all.current),
+            text("requested ", stats.requested_bytes.all.current),
+            text("reserved ", stats.reserved_bytes.all.current),
+            text("pools ", stats.pools.size()),
+            text("device free ", device().memory_stats()->free_bytes)};
+  }
+  void expect_no_memory_lost() {
+    EXPECT_TRUE(machine_->resume_stream(DeviceIndex{0}, side_).ok());
+    EXPECT_TRUE(device().synchronize_stream(side_).ok());
+    scope.reset();
+    buffers.clear();
+    if (memory != nullptr) check(ashlar_free(c, memory));
+    if (block != nullptr) check(ashlar_free_block(c, block));
+    if (pool) allocator().pools().release(*pool);
+    allocator().trim();
+    const AllocatorStats stats = allocator().stats();
+    EXPECT_EQ(stats.allocation.all.current, 0);
+    EXPECT_EQ(stats.active_bytes.all.current, 0);
+    EXPECT_EQ(stats.reserved_bytes.all.current, 0);
+    EXPECT_EQ(stats.pools.size(), 1U);
+    const DeviceMemoryStats device_memory = *device().memory_stats();
+    EXPECT_EQ(device_memory.free_bytes, device_memory.total_bytes);
+  }
+
+  ashlar_allocator* c = nullptr;
+  std::vector<Buffer> buffers;  // has room for all buffers of an operation
+  std::optional<PoolId> pool;   // to be released
+  std::optional<PoolScope> scope;
+  PoolCheckpoint checkpoint;
+  void* memory = nullptr;         // from ashlar_allocate
+  ashlar_block* block = nullptr;  // from ashlar_allocate_block
+
+ private:
+  std::unique_ptr<sim::Machine> machine_;
+  StreamId side_;
+};
+
+using ApiOperation = sweep::FaultOperation<ApiWorld>;
+
+void allocate_used(ApiWorld& w) {
+  w.allocate(3 * kMiB);
+  w.keep_side_busy();
+  w.buffers.back().record_stream(w.side());
+}
+
+// Fills the cache, and leaves one free pending.
+void fill_cache(ApiWorld& w) {
+  w.allocate(700);
+  w.allocate(30 * kMiB);
+  allocate_used(w);
+  w.buffers.clear();
+}
+
+void record_all_stacks(ApiWorld& w) {
+  HistoryOptions options;
+  options.context = RecordContext::kAll;
+  w.allocator().history().start(options);
+}
+
+std::vector<ApiOperation> allocator_operations() {
+  std::vector<ApiOperation> all;
+  all.push_back({.name = "Allocate", .run = [](ApiWorld& w) { w.allocate(3 * kMiB); }});
+  all.push_back({.name = "AllocateWithStacks",
+                 .prepare = record_all_stacks,
+                 .run = [](ApiWorld& w) { w.allocate(3 * kMiB); }});
+  all.push_back({.name = "AllocateRaw",
+                 .run = [](ApiWorld& w) { w.memory = w.allocator().allocate_raw(3 * kMiB).as(); }});
+  all.push_back({.name = "RecordStream",
+                 .prepare = [](ApiWorld& w) { w.allocate(3 * kMiB); },
+                 .run = [](ApiWorld& w) { w.buffers.back().record_stream(w.side()); }});
+  all.push_back({.name = "Reset",
+                 .prepare = [](ApiWorld& w) { w.allocate(3 * kMiB); },
+                 .run = [](ApiWorld& w) { w.buffers.back().reset(); },
+                 .never_fails = true});
+  all.push_back({.name = "ResetUsed",
+                 .prepare = allocate_used,
+                 .run = [](ApiWorld& w) { w.buffers.back().reset(); },
+                 .never_fails = true});
+  all.push_back({.name = "ResetUsedWithStacks",
+                 .prepare =
+                     [](ApiWorld& w) {
+                       record_all_stacks(w);
+                       allocate_used(w);
+                     },
+                 .run = [](ApiWorld& w) { w.buffers.back().reset(); },
+                 .never_fails = true});
+  all.push_back({.name = "Trim",
+                 .prepare = fill_cache,
+                 .run = [](ApiWorld& w) { w.allocator().trim(); },
+                 .may_change_caches = true});
+  all.push_back({.name = "TrimTo",
+                 .prepare = fill_cache,
+                 .run = [](ApiWorld& w) { w.allocator().trim_to(10 * kMiB); },
+                 .may_change_caches = true});
+  all.push_back({.name = "DestroyAllocatorBeforeBuffer", .run = [](ApiWorld& w) {
+                   Allocator other(w.device(), parse_options(allocator_options));
+                   w.buffers.push_back(other.allocate(3 * kMiB));
+                 }});
+  return all;
+}
+
+std::vector<ApiOperation> pool_operations() {
+  const auto create = [](ApiWorld& w) { w.pool = w.allocator().pools().create({.tag = "a tag"}); };
+  const auto fill_pool = [create](ApiWorld& w) {
+    create(w);
+    w.scope.emplace(w.allocator(), *w.pool);
+    w.allocate(3 * kMiB);
+    w.allocate(5 * kMiB);
+    w.buffers.pop_back();
+    w.scope.reset();
+  };
+  std::vector<ApiOperation> all;
+  all.push_back({.name = "CreatePool", .run = create});
+  all.push_back({.name = "BeginScope", .prepare = create, .run = [](ApiWorld& w) {
+                   w.scope.emplace(w.allocator(), *w.pool);
+                 }});
+  all.push_back({.name = "EndScope",
+                 .prepare =
+                     [create](ApiWorld& w) {
+                       create(w);
+                       w.scope.emplace(w.allocator(), *w.pool);
+                     },
+                 .run = [](ApiWorld& w) { w.scope.reset(); },
+                 .never_fails = true});
+  all.push_back({.name = "Checkpoint", .prepare = fill_pool, .run = [](ApiWorld& w) {
+                   (void)w.allocator().pools().checkpoint(*w.pool);
+                 }});
+  all.push_back({.name = "Restore",
+                 .prepare =
+                     [fill_pool](ApiWorld& w) {
+                       fill_pool(w);
+                       w.checkpoint = w.allocator().pools().checkpoint(*w.pool);
+                       w.buffers.clear();
+                     },
+                 .run =
+                     [](ApiWorld& w) {
+                       RestoredPool restored = w.allocator().pools().restore(w.checkpoint);
+                       for (Buffer& each : restored.allocated) {
+                         w.buffers.push_back(std::move(each));
+                       }
+                     }});
+  all.push_back({.name = "TrimPool",
+                 .prepare =
+                     [fill_pool](ApiWorld& w) {
+                       fill_pool(w);
+                       w.buffers.clear();
+                       w.allocator().pools().release(*w.pool);
+                       w.pool.reset();
+                     },
+                 .run = [](ApiWorld& w) { w.allocator().trim(); },
+                 .may_change_caches = true});
+  return all;
+}
+
+std::vector<ApiOperation> inspection_operations() {
+  std::vector<ApiOperation> all;
+  all.push_back({.name = "Snapshot",
+                 .prepare =
+                     [](ApiWorld& w) {
+                       record_all_stacks(w);
+                       w.allocate(3 * kMiB);
+                     },
+                 .run = [](ApiWorld& w) { (void)w.allocator().snapshot(); }});
+  all.push_back({.name = "StartHistory", .run = record_all_stacks});
+  all.push_back({.name = "RestartHistory",
+                 .prepare =
+                     [](ApiWorld& w) {
+                       record_all_stacks(w);
+                       w.allocate(3 * kMiB);
+                     },
+                 .run =
+                     [](ApiWorld& w) {
+                       HistoryOptions options;
+                       options.max_entries = 100;
+                       w.allocator().history().start(options);
+                     }});
+  all.push_back({.name = "AddTracker", .run = [](ApiWorld& w) {
+                   w.allocator().hooks().add_tracker([](const TraceEntry&) {});
+                 }});
+  all.push_back({.name = "Region", .prepare = record_all_stacks, .run = [](ApiWorld& w) {
+                   const Region region(w.allocator(), "a region with a long name");
+                 }});
+  return all;
+}
+
+std::vector<ApiOperation> c_operations() {
+  const auto allocate = [](ApiWorld& w) {
+    check(ashlar_allocate(w.c, 3 * kMiB, nullptr, &w.memory));
+  };
+  const auto create_pool = [](ApiWorld& w) {
+    ashlar_pool pool{};
+    check(ashlar_pool_create(w.c, nullptr, &pool));
+    w.pool = c_api::pool_id(pool);
+  };
+  std::vector<ApiOperation> all;
+  all.push_back({.name = "CAllocate", .run = allocate});
+  all.push_back({.name = "CAllocateBlock", .run = [](ApiWorld& w) {
+                   check(ashlar_allocate_block(w.c, 3 * kMiB, nullptr, &w.block));
+                 }});
+  all.push_back({.name = "CRecordStream", .prepare = allocate, .run = [](ApiWorld& w) {
+                   check(ashlar_record_stream(w.c, w.memory, w.c_side()));
+                 }});
+  all.push_back({.name = "CFreeUsed",
+                 .prepare =
+                     [allocate](ApiWorld& w) {
+                       allocate(w);
+                       w.keep_side_busy();
+                       check(ashlar_record_stream(w.c, w.memory, w.c_side()));
+                     },
+                 .run =
+                     [](ApiWorld& w) {
+                       check(ashlar_free(w.c, w.memory));
+                       w.memory = nullptr;
+                     },
+                 .never_fails = true});
+  all.push_back({.name = "CTrim",
+                 .prepare = fill_cache,
+                 .run = [](ApiWorld& w) { check(ashlar_trim(w.c)); },
+                 .may_change_caches = true});
+  all.push_back({.name = "CCreatePool", .run = create_pool});
+  all.push_back({.name = "CPause", .run = [](ApiWorld& w) {
+                   const ashlar_status status = ashlar_pause(w.c, "a tag that no pool has", 1);
+                   if (status == ASHLAR_HOST_OUT_OF_MEMORY) throw std::bad_alloc();
+                   EXPECT_NE(status, ASHLAR_OK);
+                 }});
+  all.push_back({.name = "CSnapshot", .prepare = fill_cache, .run = [](ApiWorld& w) {
+                   ashlar_bytes* snapshot = nullptr;
+                   check(ashlar_snapshot(w.c, ASHLAR_FORMAT_JSON, &snapshot));
+                   ashlar_bytes_destroy(snapshot);
+                 }});
+  all.push_back({.name = "CStartHistory",
+                 .run = [](ApiWorld& w) { check(ashlar_history_start(w.c, nullptr)); }});
+  all.push_back({.name = "CVisitStats", .run = [](ApiWorld& w) {
+                   check(ashlar_visit_stats(
+                       w.c, [](const char*, int64_t, void*) {}, nullptr));
+                 }});
+  return all;
+}
+
+struct ApiEngine {
+  const char* name;
+  const char* options;
+};
+
+class ApiHostFaultsTest : public ::testing::TestWithParam<std::tuple<ApiEngine, ApiOperation>> {};
+
+TEST_P(ApiHostFaultsTest, LosesNothingWhenAnyAllocationFails) {
+  allocator_options = std::get<0>(GetParam()).options;
+  sweep::expect_safe_operation(std::get<1>(GetParam()));
+}
+
+std::vector<ApiOperation> api_operations() {
+  std::vector<ApiOperation> all;
+  for (auto&& part :
+       {allocator_operations(), pool_operations(), inspection_operations(), c_operations()}) {
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Engines, ApiHostFaultsTest,
+    ::testing::Combine(::testing::Values(ApiEngine{"Classic", "engine:classic"},
+                                         ApiEngine{"Expandable",
+                                                   "engine:classic,expandable_segments:True"},
+                                         ApiEngine{"Async", "engine:async"}),
+                       ::testing::ValuesIn(api_operations())),
+    [](const auto& each) {
+      return std::string(std::get<0>(each.param).name) + std::get<1>(each.param).name;
+    });
+
+}  // namespace
+}  // namespace ashlar
