@@ -112,8 +112,8 @@ Pool& Pool::operator=(Pool&& other) noexcept {
   return *this;
 }
 
-// Releasing fails only if the program released the reference itself. Ignores that error, or the lack
-// of memory to describe it, because nothing is left to release.
+// Releasing fails only if the program released the reference itself. Ignores that error, or the
+// lack of memory to describe it, because nothing is left to release.
 void Pool::reset() noexcept {
   if (pools_ == nullptr) return;
   try {

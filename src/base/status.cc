@@ -94,7 +94,8 @@ Status Status::device_lost(std::string_view call, long code, std::string message
 Status Status::host_out_of_memory() noexcept {
   alignas(Detail) static std::array<std::byte, sizeof(Detail)> memory;
   static const Detail* const detail =
-      ::new (memory.data()) Detail(StatusKind::kHostOutOfMemory, "no memory left", {}, 0);
+      std::construct_at(reinterpret_cast<Detail*>(memory.data()), StatusKind::kHostOutOfMemory,
+                        "no memory left", std::string_view(), 0);
   detail->reference_count.fetch_add(1, std::memory_order_relaxed);
   return Status(SharedDetail(detail));
 }

@@ -64,7 +64,7 @@ template <typename Collect>
 Status PendingFrees::count_finished(std::vector<Block*>& finished, const Collect& collect) {
   const size_t before = finished.size();
   Status collected = without_bad_alloc(collect);
-  used_block_count_ -= finished.size() - before;
+  used_block_count_ -= std::min(used_block_count_, finished.size() - before);
   return collected;
 }
 

@@ -291,7 +291,7 @@ Status PinnedAllocator::begin_routing(PoolId pool, RouteFilter filter) {
 }
 
 Status PinnedAllocator::end_routing(PoolId pool) {
-  Result<RouteFilter> ended = Status();  // destroyed without the lock: the filter is user code
+  Result<RouteFilter> ended = RouteFilter();  // destroyed without the lock: the filter is user code
   MutexLock lock(mutex_);
   ended = pools_.end_routing(pool);
   return ended.status();

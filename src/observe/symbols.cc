@@ -16,10 +16,10 @@ namespace {
 
 std::string demangle(const char* name) {
   int status = 0;
-  char* readable = abi::__cxa_demangle(name, nullptr, nullptr, &status);
-  std::string text = status == 0 && readable != nullptr ? readable : name;
-  std::free(readable);
-  return text;
+  const auto release = [](char* text) { std::free(text); };
+  const std::unique_ptr<char, decltype(release)> readable(
+      abi::__cxa_demangle(name, nullptr, nullptr, &status), release);
+  return status == 0 && readable != nullptr ? readable.get() : name;
 }
 
 std::string format_hex(uint64_t value) {

@@ -66,7 +66,7 @@ class PinnedWorld {
   void trim_until_reported() {
     try {
       allocator_->trim();
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception&) {
       allocator_->trim();
     }
   }
@@ -81,14 +81,14 @@ class PinnedWorld {
 
 using PinnedOperation = sweep::FaultOperation<PinnedWorld>;
 
-void allocate_used(PinnedWorld& w) {
+void allocate_used_pinned(PinnedWorld& w) {
   w.allocate(64 * kKiB);
   w.keep_side_busy();
   w.buffers.back().record_stream(w.side());
 }
 
 void free_pending(PinnedWorld& w) {
-  allocate_used(w);
+  allocate_used_pinned(w);
   w.buffers.clear();
   w.finish_side();
 }
@@ -124,7 +124,7 @@ std::vector<PinnedOperation> pinned_operations() {
                  .run = [](PinnedWorld& w) { w.buffers.clear(); },
                  .never_fails = true});
   all.push_back({.name = "FreeUsed",
-                 .prepare = allocate_used,
+                 .prepare = allocate_used_pinned,
                  .run = [](PinnedWorld& w) { w.buffers.clear(); },
                  .never_fails = true});
   all.push_back({.name = "FreeUsedOnDestroyedStream",

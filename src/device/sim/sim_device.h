@@ -114,8 +114,8 @@ class SimDevice final : public Device {
  private:
   // Makes one device call: injects faults and runs `body(size)`, which sets the quantities in
   // `size` that determine the cost. Adds the cost of a successful call, and records a failure as
-  // the thread's last error. With a seed, runs up to two tasks after `body`. kHostOutOfMemory: `body` threw
-  // std::bad_alloc, before it changed anything.
+  // the thread's last error. With a seed, runs up to two tasks after `body`. kHostOutOfMemory:
+  // `body` threw std::bad_alloc, before it changed anything.
   template <typename Body>
   auto call(DeviceCall kind, const Body& body) -> decltype(body(std::declval<CallSize&>()));
 

@@ -176,24 +176,34 @@ Status DriverPoolSource::trim_to(size_t keep_bytes) {
   return device_.trim_pool(keep_bytes);
 }
 
+// Needs no host memory, because the destructor calls it.
 Status DriverPoolSource::wait_for_frees() {
-  std::map<StreamId, StreamFrees> waited_for;
-  {
-    MutexLock lock(mutex_);
-    waited_for = streams_;
-  }
   const bool has_captures = this->has_captures();
-  for (const auto& [stream, frees] : waited_for) {
-    if (frees.free_count == 0 || (has_captures && is_capturing(stream))) continue;
+  std::optional<StreamId> previous;
+  StreamFrees frees;
+  while (const std::optional<StreamId> stream = next_stream_with_frees(previous, frees)) {
+    previous = stream;
+    if (has_captures && is_capturing(*stream)) continue;
     Status waited =
-        has_captures ? device_.synchronize_stream(stream) : wait_for({&device_, stream});
+        has_captures ? device_.synchronize_stream(*stream) : wait_for({&device_, *stream});
     // The stream has been destroyed. Waiting for the whole device would invalidate the capture in
     // progress, so `streams_` keeps the count, and a later call without captures waits.
     if (waited.is(StatusKind::kInvalidArgument)) continue;
     if (!waited.ok()) return waited;
-    reset_free_count(stream, frees.free_count);
+    reset_free_count(*stream, frees.free_count);
   }
   return {};
+}
+
+// Returns the first stream after `previous` that has frees, and stores its counts in `frees`.
+std::optional<StreamId> DriverPoolSource::next_stream_with_frees(std::optional<StreamId> previous,
+                                                                 StreamFrees& frees) const {
+  MutexLock lock(mutex_);
+  auto each = previous ? streams_.upper_bound(*previous) : streams_.begin();
+  while (each != streams_.end() && each->second.free_count == 0) ++each;
+  if (each == streams_.end()) return std::nullopt;
+  frees = each->second;
+  return each->first;
 }
 
 // Resets the number of frees unless the stream had more frees since the wait began.

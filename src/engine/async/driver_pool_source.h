@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "ashlar/device.h"
 #include "ashlar/pool.h"
@@ -68,6 +69,8 @@ class DriverPoolSource final : public SegmentSource {
   Status free_on(const Allocations::value_type& allocation, StreamId stream);
   void count_allocation(StreamId stream);
   void uncount_allocation_locked(StreamId stream) ASHLAR_REQUIRES(mutex_);
+  std::optional<StreamId> next_stream_with_frees(std::optional<StreamId> previous,
+                                                 StreamFrees& frees) const;
   void reset_free_count(StreamId stream, uint64_t waited_for_count);
   enum class Wait { kNever, kForDevice };
   // Retries queued frees. Frees on destroyed streams succeed only with Wait::kForDevice.

@@ -48,7 +48,8 @@ ClassicEngine::~ClassicEngine() {
       if (const std::shared_ptr<SegmentSource>& source = pools->source_of(*block->pool)) {
         returns_.add(source, segment_range(*block));
       } else {
-        (void)device_.free(block->address).ok();
+        // Retries once, because no later call can.
+        if (!device_.free(block->address).ok()) (void)device_.free(block->address).ok();
       }
     });
   }

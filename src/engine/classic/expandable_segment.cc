@@ -30,14 +30,15 @@ ExpandableSegment::ExpandableSegment(Device& device, const Options& options,
       accessors_(accessors) {}
 
 ExpandableSegment::~ExpandableSegment() {
-  // Continues after an error, because the device may be able to unmap the other runs.
+  // Continues after an error, because the device may be able to unmap the other runs. Retries every
+  // failed call once, because no later call can.
   (void)for_each_run([this](AddressRange run) {
-    (void)device_.unmap(run).ok();
+    if (!device_.unmap(run).ok()) (void)device_.unmap(run).ok();
     return Status();
   }).ok();
   Status ignored;
   release_extents(range_, ignored);
-  if (has_addresses_) (void)free_addresses().ok();
+  if (has_addresses_ && !free_addresses().ok()) (void)free_addresses().ok();
 }
 
 Status ExpandableSegment::free_addresses() {

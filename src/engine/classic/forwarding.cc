@@ -37,7 +37,7 @@ Status ClassicEngine::begin_routing(PoolId pool, RouteFilter filter) {
 }
 
 Status ClassicEngine::end_routing(PoolId pool) {
-  Result<RouteFilter> ended = Status();  // destroyed after the lock: the filter is user code
+  Result<RouteFilter> ended = RouteFilter();  // destroyed after the lock: the filter is user code
   MutexLock lock(mutex_);
   ended = pools_.end_routing(pool);
   if (ended.ok()) pending_.clear_graph_cache();

@@ -34,10 +34,10 @@ TEST(StatusTest, CopiesAreEqual) {
 TEST(StatusTest, CopyOutlivesOriginal) {
   Status copy;
   {
-    const Status original = Status::device_fault("cuMemMap", 1, "a message on the heap of the host");
+    const Status original = Status::device_fault("cuMemMap", 1, "a message stored on the heap");
     copy = original;
   }
-  EXPECT_EQ(copy.message(), "a message on the heap of the host");
+  EXPECT_EQ(copy.message(), "a message stored on the heap");
   EXPECT_EQ(copy.failed_call(), "cuMemMap");
 }
 
