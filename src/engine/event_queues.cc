@@ -86,7 +86,7 @@ Status EventQueues::wait_for_queue(Queue& queue, std::vector<Block*>& finished,
                                    const std::function<bool(const Block&)>& wanted) {
   std::deque<PendingEvent>& events = queue.events;
   Status waited;
-  auto kept_end = events.begin();  // before it are the events to keep
+  auto kept_end = events.begin();  // the end of the events to keep
   auto next = events.begin();
   for (; next != events.end(); ++next) {
     const PendingEvent pending = *next;

@@ -18,8 +18,8 @@ class EventQueues {
  public:
   ~EventQueues();
 
-  // Records an event on each stream in `block->uses` and removes the use. On failure, also if host
-  // memory is exhausted, the remaining uses stay in place.
+  // Records an event on each stream in `block->uses`, and removes the stream from that list. On
+  // failure, and if host memory is exhausted, the remaining streams stay in the list.
   Status add(Block* block);
 
   // Appends blocks whose last event has completed to `finished`, even if it fails partway or throws

@@ -147,8 +147,9 @@ bool PendingFrees::involves_capture(const Block& block) const {
   return involved;
 }
 
-// Returns the last nodes so far of every stream that uses the block. Empty if the streams are not
-// all part of one capture, because then the graph proves nothing, and if host memory is exhausted.
+// Returns the last nodes so far of every stream that uses the block. Empty if host memory is
+// exhausted, or if the streams are not all part of one capture, because then the graph proves
+// nothing.
 std::vector<NodeId> PendingFrees::free_markers(const Block& block) const noexcept {
   std::vector<NodeId> markers;
   GraphId graph;
@@ -222,7 +223,8 @@ void PendingFrees::drop_captured_uses(Block* block) {
   capture_uses_.erase(captured);
 }
 
-// Nothing inside erase_if allocates, except for events, whose failure is a status.
+// No code inside erase_if allocates host memory, except for events, whose failure is returned as a
+// status.
 Status PendingFrees::retry_deferred(std::vector<Block*>& finished) {
   finished.reserve(finished.size() + deferred_.size());
   Status status;

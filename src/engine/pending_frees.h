@@ -55,9 +55,9 @@ class PendingFrees {
   Status capture_ended();
   int capture_count() const { return capture_count_; }
   bool is_capturing(const DeviceStream& use) const;
-  // Whether the caller can wait for the stream without invalidating a capture on `device`. A wait
-  // for a destroyed stream synchronizes the stream's whole device, so during captures on `device`
-  // its destroyed streams are not waitable.
+  // Whether the caller can wait for the stream without invalidating a capture on the engine's
+  // device. A wait for a destroyed stream synchronizes the stream's whole device, so during
+  // captures on the engine's device its destroyed streams are not waitable.
   bool is_waitable(const DeviceStream& use) const;
   // REQUIRES: is_waitable(use). kDeviceFault: the stream has been destroyed meanwhile; retry after
   // the capture.
@@ -73,7 +73,7 @@ class PendingFrees {
     Block* block = nullptr;
     std::vector<NodeId> markers;
   };
-  // Whether the block's stream, or one that uses the block, is capturing.
+  // Whether the block's stream, or another stream that uses the block, is capturing.
   bool involves_capture(const Block& block) const;
   void add_use(Block* block, const DeviceStream& use);
   void remove_newest_use(Block* block);
@@ -96,8 +96,8 @@ class PendingFrees {
   size_t used_block_count_ = 0;         // blocks with declared uses, until they are finished
   // Nodes known to precede the next node of a capturing stream, keyed by capture and stream.
   std::map<std::pair<CaptureId, StreamId>, std::unordered_set<NodeId>> ancestors_;
-  // Uses declared during a capture, of allocated blocks and deferred frees. These uses belong to
-  // the graph and need no event after the capture.
+  // For each allocated or deferred block, the streams whose use was declared while they were
+  // capturing. Such a use belongs to the graph and needs no event after the capture.
   std::unordered_map<Block*, std::vector<DeviceStream>> capture_uses_;
   int capture_count_ = 0;
 };

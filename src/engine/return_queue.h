@@ -44,7 +44,7 @@ class ReturnQueue {
     std::shared_ptr<SegmentSource> source;  // shared with its pool, which may be destroyed first
     AddressRange range;
   };
-  // A thread that is flushing. On the thread's stack.
+  // A thread that is flushing. The object is on that thread's stack.
   struct Flusher {
     std::thread::id thread;
     Flusher* next = nullptr;

@@ -10,7 +10,7 @@
 namespace ashlar::c_api {
 namespace {
 
-// Longer texts are truncated.
+// The sizes of the stored texts. Longer texts are truncated.
 constexpr size_t kMessageBytes = 4096;
 constexpr size_t kCallBytes = 64;
 

@@ -60,7 +60,7 @@ Result<DeviceAddress> DriverPoolSource::allocate(size_t bytes, StreamId stream) 
   Status below = without_bad_alloc([&] { return enforce_limit(max_bytes); });
   if (below.ok()) return address;
   free(*address, bytes);
-  (void)device_.trim_pool(max_bytes).ok();  // or else the driver keeps the new memory
+  (void)device_.trim_pool(max_bytes).ok();  // otherwise the pool would keep the new memory
   return below;
 }
 
@@ -150,8 +150,8 @@ Status DriverPoolSource::retry_frees(Wait wait) {
   return first;
 }
 
-// Waits for the whole device, which covers the remaining work of the destroyed stream but would
-// invalidate a capture.
+// Waits for the whole device, because a destroyed stream cannot be waited for, and frees on the
+// default stream. Fails during captures, because the wait would invalidate them.
 Status DriverPoolSource::free_after_device_wait(const Allocations::value_type& allocation) {
   if (has_captures()) return Status::unsupported("a capture is in progress");
   if (Status waited = device_.synchronize_device(); !waited.ok()) return waited;
@@ -206,7 +206,8 @@ std::optional<StreamId> DriverPoolSource::next_stream_with_frees(std::optional<S
   return each->first;
 }
 
-// Resets the number of frees unless the stream had more frees since the wait began.
+// Resets the stream's number of frees, unless more frees were queued on the stream since the wait
+// began.
 void DriverPoolSource::reset_free_count(StreamId stream, uint64_t waited_for_count) {
   MutexLock lock(mutex_);
   const auto found = streams_.find(stream);

@@ -38,8 +38,8 @@ class DriverPoolSource final : public SegmentSource {
   Result<DeviceAddress> allocate(size_t bytes, StreamId stream) override;
   void free(DeviceAddress address, size_t bytes) override;
 
-  // Waits for all frees so far, except on capturing streams, and returns unused memory to the
-  // device. Reports deferred errors.
+  // Waits for all frees so far, except those on capturing streams and, during captures, those on
+  // destroyed streams. Then returns unused memory to the device. Reports deferred errors.
   Status trim();
   // Returns unused memory until at most `keep_bytes` are reserved. Does not wait.
   Status trim_to(size_t keep_bytes);
@@ -53,7 +53,7 @@ class DriverPoolSource final : public SegmentSource {
   void capture_ended();
 
  private:
-  using Allocations = std::map<uint64_t, StreamId>;  // from address to stream
+  using Allocations = std::map<uint64_t, StreamId>;  // streams, keyed by address
   // A stream with allocations, or with frees since the last wait that covered all its frees.
   struct StreamFrees {
     size_t allocation_count = 0;
@@ -73,7 +73,8 @@ class DriverPoolSource final : public SegmentSource {
                                                  StreamFrees& frees) const;
   void reset_free_count(StreamId stream, uint64_t waited_for_count);
   enum class Wait { kNever, kForDevice };
-  // Retries queued frees. Frees on destroyed streams succeed only with Wait::kForDevice.
+  // Retries queued frees. Frees on destroyed streams succeed only with Wait::kForDevice, and only
+  // outside captures.
   Status retry_frees(Wait wait);
   Status free_after_device_wait(const Allocations::value_type& allocation);
   bool is_capturing(StreamId stream) const;
@@ -85,7 +86,7 @@ class DriverPoolSource final : public SegmentSource {
   mutable Mutex mutex_;
   Allocations live_ ASHLAR_GUARDED_BY(mutex_);
   Allocations queued_frees_ ASHLAR_GUARDED_BY(mutex_);  // not accepted by the driver yet
-  // Always has the default stream, and the streams of live allocations and queued frees.
+  // Always contains the default stream, and the streams of live allocations and queued frees.
   std::map<StreamId, StreamFrees> streams_ ASHLAR_GUARDED_BY(mutex_);
   int capture_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The blocks of a classic engine and their life cycle: free, allocated, pending, free again, with
-// splitting and merging, statistics and trace entries. Obtains no memory and waits for nothing.
-// Guarded by the engine's lock.
+// splitting and merging, statistics and trace entries. Neither obtains device memory nor waits
+// for the device. Guarded by the engine's lock.
 //
 // Invariants:
 //   the blocks of a segment, in address order, tile it;
@@ -27,7 +27,7 @@ struct AllocParams {
   size_t segment_bytes = 0;
   FreePool* pool = nullptr;
   bool expandable = false;  // expandable segments may serve the request
-  bool rejected = false;    // refused by the memory limit, without calling the device
+  bool rejected = false;    // the limit refused it, and reject_before_device_oom is set
 };
 
 class BlockHeap {
@@ -42,7 +42,7 @@ class BlockHeap {
   };
   explicit BlockHeap(const Dependencies& deps) : deps_(deps) {}
 
-  // Functions that create blocks need a reservation, and cannot fail.
+  // Functions that create blocks require that the caller has a reservation; they cannot fail.
 
   // Reserves memory for `count` blocks.
   BlockStore::Reservation reserve(size_t count) { return {blocks_, count}; }

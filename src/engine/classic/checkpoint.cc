@@ -73,9 +73,9 @@ Status check_mapped(const PoolCheckpoint& checkpoint, const PoolState& state) {
 }
 
 // Splits the free memory of a segment as recorded, regardless of the current split rules, and frees
-// the blocks that were free. REQUIRES: a free block that is at least as long starts at the
-// beginning of each recorded run; the vectors have capacity, and the heap a reservation, for all
-// blocks.
+// the blocks that were free at the checkpoint. REQUIRES: a free block that is at least as long
+// starts at the beginning of each recorded run; the vectors have capacity, and the heap a
+// reservation, for all blocks.
 void restore_segment(const PrivatePool& pool, const SegmentRecord& segment, BlockHeap& heap,
                      std::vector<Block*>& allocated, std::vector<ClassicBlock*>& to_free) {
   const FreePool& free = segment.is_small ? pool.small : pool.large;
@@ -122,7 +122,8 @@ Result<PoolCheckpoint> take_checkpoint(const PrivatePool& pool, BlockHeap& heap)
   return checkpoint;
 }
 
-// All checks, and all allocations of host memory, come before the first change.
+// All checks, and all allocations of host memory, come before the first change, so that a failure
+// leaves the pool unchanged.
 Result<RestoreResult> restore_checkpoint(const PoolCheckpoint& checkpoint, const PrivatePool& pool,
                                          BlockHeap& heap) {
   const Result<PoolState> state = restorable_state(pool, heap);

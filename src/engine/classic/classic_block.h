@@ -22,8 +22,8 @@ struct ClassicBlock : Block, TreeNode {
   ExpandableSegment* expandable = nullptr;  // null: part of a plain segment
   ClassicBlock* previous = nullptr;         // neighbours in the same segment, in address order
   ClassicBlock* next = nullptr;
-  uint64_t free_since = 0;             // the pool's search_count when the block became free
-  uint64_t serial = 0;                 // number of the block's creation; 0 while unused
+  uint64_t free_since = 0;             // FreePool::search_count when the block entered its index
+  uint64_t serial = 0;                 // number of this creation; 0 while the object is unused
   UsageStats* stream_usage = nullptr;  // the stream's entry in the engine's statistics
   StackId segment_stack{};             // call stack that obtained the segment's memory
 
@@ -42,7 +42,8 @@ class BlockStore {
  public:
   // Memory for blocks. During its lifetime, its owner's first `count` calls of `create` cannot
   // fail. An operation reserves the blocks that it needs before its first change. Every creation is
-  // covered by a reservation, so that none uses up those of another.
+  // covered by a reservation, so that no operation uses up the blocks that another one has
+  // reserved.
   class Reservation {
    public:
     Reservation(BlockStore& store, size_t count) : store_(store), count_(count) {
@@ -101,7 +102,7 @@ class BlockStore {
   std::deque<ClassicBlock> blocks_;
   ClassicBlock* unused_ = nullptr;  // linked by `next`
   size_t unused_count_ = 0;
-  size_t reserved_count_ = 0;  // of all reservations
+  size_t reserved_count_ = 0;  // the sum over all reservations
   uint64_t last_serial_ = 0;
 };
 

@@ -36,8 +36,8 @@ class ClassicEngine : public Engine {
  public:
   // `device` outlives the engine. REQUIRES: options that src/config accepts.
   ClassicEngine(Device& device, const AllocatorOptions& options, SourceConfig source = {});
-  // Returns all memory to the device or its sources, including allocated blocks, whose addresses
-  // become invalid.
+  // Returns all memory to the device or to the segment sources. This includes allocated blocks,
+  // whose addresses become invalid.
   ~ClassicEngine() override;
 
   Device& device() const override { return device_; }

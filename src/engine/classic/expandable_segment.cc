@@ -54,7 +54,7 @@ Result<size_t> ExpandableSegment::map(DeviceAddress begin, size_t bytes) {
   if (!leftover_ranges_.empty()) {
     Status left;
     release_leftovers(left);
-    if (!leftover_ranges_.empty()) return left;  // some may overlap the range to map
+    if (!leftover_ranges_.empty()) return left;  // one may overlap the range to map
   }
   const size_t first = granule_of(begin);
   const size_t count = (bytes + granule_bytes_ - 1) / granule_bytes_;

@@ -54,8 +54,8 @@ class ExpandableSegment {
   // mapped, and no work uses them.
   Status unmap(AddressRange granules, Status& deferred_error);
 
-  // Frees the addresses; afterwards only the destructor may be called. On failure the segment is
-  // unchanged. REQUIRES: nothing is mapped.
+  // Frees the addresses; afterwards only the destructor may be called. On failure, the segment
+  // keeps its addresses and remains usable. REQUIRES: no granule is mapped.
   Status free_addresses();
 
   // Grants another device access to all mapped memory.

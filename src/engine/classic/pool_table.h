@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pools of a classic engine: the default pool, private pools for captures and users, and which
-// of them serves a stream. Guarded by the engine's lock.
+// The pools of a classic engine: the default pool, private pools for captures and users, and the
+// routing of streams to pools. Guarded by the engine's lock.
 #pragma once
 
 #include <map>
@@ -16,17 +16,17 @@
 
 namespace ashlar::classic {
 
-// Where an engine's segments come from, if not from the device. Private pools may still have their
-// own sources.
+// The source of an engine's segments. By default, the engine takes segments from the device. A
+// private pool may have its own source in either case.
 struct SourceConfig {
   std::shared_ptr<SegmentSource> source{};  // null: the device. Shared with the engine's creator.
-  // The default pool caches nothing: each allocation is a separate allocation of the source with
-  // exactly the requested size, and is freed while work on its own stream may still be queued.
-  // Private pools cache whole segments as usual, because captures rely on their addresses.
+  // If true, the default pool caches no memory: each request is passed to the source with its exact
+  // size, and each free is passed on even if work on the block's stream is still queued. Private
+  // pools cache segments in either case, because graphs rely on stable addresses.
   bool is_pass_through = false;
-  // Private pools without their own source use this one instead of the device.
+  // If true, private pools without their own source use `source` instead of the device.
   bool serves_private_pools = true;
-  // The source caches device memory itself; see ClassicEngine::source_cached_bytes.
+  // Whether the source itself caches device memory; see ClassicEngine::source_cached_bytes.
   bool caches = false;
 };
 
@@ -76,7 +76,7 @@ class PoolTable {
   FreePool& large() { return large_; }
   FreePool& pool_for(size_t block_bytes, StreamId stream);
   PrivatePool* find(PoolId pool) const;  // null if there is none
-  // Returns whether the pool, which exists, is part of this table.
+  // Returns whether this table contains the pool. REQUIRES: the pool exists.
   bool contains(const FreePool& pool) const {
     const PrivatePool* owner = pool.owner();
     return owner == nullptr ? &pool == &small_ || &pool == &large_ : find(owner->id) == owner;
@@ -100,11 +100,11 @@ class PoolTable {
   }
   bool source_caches() const { return source_.caches; }
 
-  // All private pools, sorted by id.
+  // Returns all private pools, sorted by id.
   std::vector<PrivatePool*> private_pools() const;
-  // All private pools that are freeable (Routes::is_freeable), sorted by id.
+  // Returns all private pools that are freeable (Routes::is_freeable), sorted by id.
   std::vector<PrivatePool*> freeable_pools() const;
-  // The small and the large FreePool of every pool.
+  // Returns the small and the large FreePool of every pool.
   std::vector<const FreePool*> all_free_pools() const;
   // Destroys the private pools that are freeable, have no segment and serve no allocation in
   // progress: only `pool`, or all such pools if `pool` is the default one. References to custom
@@ -120,7 +120,7 @@ class PoolTable {
   FreePool large_;
   FreePool small_;
   std::map<PoolId, std::unique_ptr<PrivatePool>> pools_;
-  Routes routes_;  // the same private pools as `pools_`
+  Routes routes_;  // contains the same private pools as `pools_`
 };
 
 }  // namespace ashlar::classic

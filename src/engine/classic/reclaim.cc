@@ -22,7 +22,8 @@ Result<ClassicBlock*> ClassicEngine::reclaim_and_retry(AllocParams& params, Stat
   }
   if (pending_.is_capturing({&device_, params.request.stream})) return why;
   // PyTorch waits for all pending frees and releases the whole cache. Without pytorch_compatible,
-  // first only waits, because the freed blocks often suffice; the cache is then kept.
+  // the engine first only waits and keeps the cache, because the blocks that become free often
+  // suffice.
   if (!options_.pytorch_compatible) {
     if (Status waited = wait_for_pending({}); !waited.ok()) return waited;
     if (ClassicBlock* block = take_cached(params)) return block;

@@ -34,7 +34,8 @@ Result<std::unique_ptr<PluginEngine>> PluginEngine::create(Device& device,
 }
 
 // If the plug-in waits for streams itself, it must receive the free immediately; otherwise the
-// engine defers the free. The engine caches private pools, so it always defers their frees.
+// engine defers the free. The engine caches the memory of private pools, so it always defers the
+// frees of their blocks.
 Status PluginEngine::record_stream(Block* block, const DeviceStream& use) {
   const bool plugin_waits =
       classic::as_classic(block)->pool->owner() == nullptr && plugin().waits_for_streams();

@@ -19,7 +19,8 @@ Result<std::shared_ptr<PluginSource>> PluginSource::create(std::shared_ptr<const
 
 Result<DeviceAddress> PluginSource::allocate(size_t bytes, StreamId stream) {
   if (Status deferred = take_deferred_error(); !deferred.ok()) return deferred;
-  // Allocated before the plug-in is called, because its allocation might fail to be undone.
+  // The record is allocated before the plug-in is called, because the plug-in might fail to undo
+  // its allocation.
   std::map<uint64_t, Allocation> staged = {{0, {bytes, stream}}};
   const Result<DeviceAddress> address = plugin_->allocate(bytes, device_, stream);
   if (!address.ok()) return address;
