@@ -33,7 +33,8 @@ void retain(std::unique_ptr<AllocatorLiveness> liveness) noexcept {
   }
 }
 
-// Returns true also if the statistics cannot be copied, because host memory is exhausted.
+// Returns whether blocks may be allocated: true if the statistics cannot be copied because host
+// memory is exhausted.
 bool may_have_allocations(const Engine& engine) noexcept {
   try {
     return engine.stats().allocation.all.current > 0;

@@ -77,7 +77,7 @@ RestoredPool AllocatorPools::restore(const PoolCheckpoint& checkpoint) {
   RestoredPool restored;
   size_t block_count = 0;
   for (const SegmentRecord& segment : checkpoint.segments) block_count += segment.blocks.size();
-  restored.allocated.reserve(block_count);  // first, because the restore cannot be undone
+  restored.allocated.reserve(block_count);  // done first, because the restore cannot be undone
   RestoreResult change = unwrap(usable(engine_).restore(checkpoint));
   for (Block* block : change.allocated) {
     restored.allocated.push_back(Buffer(engine_, liveness_, block, block->requested_bytes));

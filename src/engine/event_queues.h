@@ -45,7 +45,7 @@ class EventQueues {
 
   // The events of one device.
   struct DeviceEvents {
-    std::vector<EventId> idle;  // for reuse; has capacity for all created events
+    std::vector<EventId> idle;  // events for reuse; has capacity for all created events
     size_t created_count = 0;
   };
 

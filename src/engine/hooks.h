@@ -30,7 +30,7 @@ TraceEntry make_entry(TraceAction action, const Block& block, size_t bytes);
 
 class Hooks {
  public:
-  // Entries that can wait for delivery to trackers without more memory.
+  // The number of entries that can wait for delivery to trackers without allocating memory.
   static constexpr size_t kReservedEntries = 1024;
   using OomObserver = std::function<void(const OomNotice&)>;
 

@@ -23,8 +23,8 @@ class PendingFrees {
   PendingFrees(Device& device, bool reuse_within_captures)
       : device_(device), reuse_within_captures_(reuse_within_captures) {}
 
-  // Declares that another stream uses an allocated block. Changes nothing if it throws
-  // std::bad_alloc. Allocates what the free of the block needs.
+  // Declares that another stream uses an allocated block. Allocates the memory that the free of the
+  // block needs. Throws std::bad_alloc, without effect, if host memory is exhausted.
   void record_use(Block* block, const DeviceStream& use);
   // Adds a freed block. REQUIRES: block->uses is not empty. If the device fails or host memory is
   // exhausted, the free is deferred and retried by the next collection; only a device failure is
