@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "format/byte_writer.h"
+#include "format/utf8.h"
 
 namespace ashlar {
 namespace {
@@ -16,8 +17,10 @@ constexpr std::string_view kColumns =
     "memory,device,index,time_us,action,address,size,stream,pool_capture,pool_user,"
     "compile_context,user_metadata,stack,innermost_frame\r\n";
 
-// Writes a text cell, quoted if necessary.
-void put_cell(ByteWriter& out, std::string_view text) {
+// Writes a text cell, quoted if necessary. The file may be shown in a terminal, so characters that
+// change how it is displayed are escaped.
+void put_cell(ByteWriter& out, std::string_view original) {
+  const std::string text = escape_unprintable(original);
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return out.put(text);
   out.put('"');
   for (const char letter : text) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UTF-8 validation and character boundaries.
+// UTF-8 validation and character boundaries, and removal of characters that could change how the
+// text around them is displayed.
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace ashlar {
@@ -20,5 +22,17 @@ size_t utf8_character_bytes(std::string_view bytes);
 inline bool is_surrogate(std::string_view bytes) {
   return bytes.size() >= 2 && bytes[0] == '\xed' && (bytes[1] & '\x20') != 0;
 }
+
+// Whether the first character has no shape of its own: a control character, such as ESC, which
+// starts terminal commands, or an invisible one, such as U+202E, which reverses the text after it.
+// REQUIRES: `bytes` starts with a valid character.
+bool is_unprintable(std::string_view bytes);
+
+// Replaces unprintable characters and invalid UTF-8 by "?".
+std::string printable(std::string_view text);
+
+// Replaces unprintable characters, except tabs and line ends, by escapes such as \u202e, as in
+// JSON, and invalid UTF-8 by "?".
+std::string escape_unprintable(std::string_view text);
 
 }  // namespace ashlar

@@ -59,7 +59,8 @@ Console::Console(const Environment& environment)
 
 void Console::print(std::string_view text) {
   if (!has_reader()) return;
-  const int error = write_all(STDOUT_FILENO, has_output_color_ ? text : strip_style(text));
+  const std::string safe = safe_for_terminal(text);
+  const int error = write_all(STDOUT_FILENO, has_output_color_ ? safe : strip_style(safe));
   if (error == EPIPE) {
     is_pipe_closed_ = true;
   } else {
@@ -71,7 +72,7 @@ void Console::print_message(std::string_view message) {
   clear_progress();
   const std::string prefix = has_message_color_ ? red("ashlar:") : "ashlar:";
   // A failed write to standard error cannot be reported anywhere.
-  write_all(STDERR_FILENO, text(prefix, " ", message, "\n"));
+  write_all(STDERR_FILENO, text(prefix, " ", safe_for_terminal(message), "\n"));
 }
 
 void Console::set_progress(double share) {

@@ -19,9 +19,10 @@ class Console {
   // opens /dev/null for each closed standard descriptor, so that no file reuses its number.
   explicit Console(const Environment& environment);
 
-  // Writes to standard output. Removes the sequences of style.h unless the terminal shows them.
+  // Writes to standard output. Replaces unprintable characters, see safe_for_terminal(), and
+  // removes the sequences of style.h unless the terminal shows them.
   void print(std::string_view text);
-  // Writes one line to standard error, prefixed with "ashlar: ".
+  // Writes one line to standard error, prefixed with "ashlar: ". Replaces unprintable characters.
   void print_message(std::string_view message);
 
   // Updates one line on standard error with the completed share, 0 to 1, and after a while the

@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "format/utf8.h"
+
 namespace ashlar {
 
 void add_json_flag(CLI::App& parser, bool& json) {
@@ -14,7 +16,9 @@ void add_json_flag(CLI::App& parser, bool& json) {
 }
 
 std::string format_json(const nlohmann::ordered_json& value) {
-  return value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  const std::string json =
+      value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return escape_unprintable(json) + "\n";  // they occur only in strings
 }
 
 }  // namespace ashlar

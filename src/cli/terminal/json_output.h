@@ -17,7 +17,7 @@ namespace ashlar {
 void add_json_flag(CLI::App& parser, bool& json);
 
 // Formats one object, indented, with a trailing line feed. Replaces bytes that are not UTF-8, since
-// file names and environment values may contain any bytes.
+// file names and environment values may contain any bytes, and escapes unprintable characters.
 std::string format_json(const nlohmann::ordered_json& value);
 
 }  // namespace ashlar

@@ -53,20 +53,4 @@ std::string short_path(std::string_view path) {
   return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
 }
 
-std::string printable(std::string_view text) {
-  std::string safe;
-  while (!text.empty()) {
-    const size_t bytes = utf8_character_bytes(text);
-    const auto first = static_cast<unsigned char>(text[0]);
-    // U+0080 to U+009F are control characters as well.
-    const bool is_control =
-        first < 0x20 || first == 0x7f ||
-        (first == 0xc2 && bytes == 2 && static_cast<unsigned char>(text[1]) < 0xa0);
-    const bool is_bad = bytes == 0 || is_control || is_surrogate(text);
-    safe += is_bad ? "?" : text.substr(0, bytes);
-    text.remove_prefix(bytes == 0 ? 1 : bytes);
-  }
-  return safe;
-}
-
 }  // namespace ashlar

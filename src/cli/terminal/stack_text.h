@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ashlar/snapshot.h"
+#include "format/utf8.h"
 
 namespace ashlar {
 
@@ -22,8 +23,5 @@ std::vector<std::string> stack_lines(const std::vector<const Frame*>& frames, si
 // Shortens a path to the part after site-packages or dist-packages or, if it has neither, to the
 // last folder and the file name.
 std::string short_path(std::string_view path);
-
-// Sanitizes untrusted text for a terminal: replaces control characters and invalid UTF-8 by "?".
-std::string printable(std::string_view text);
 
 }  // namespace ashlar

@@ -5,7 +5,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+
 #include "base/text.h"
+#include "format/utf8.h"
 
 namespace ashlar {
 namespace {
@@ -34,6 +38,30 @@ std::string strip_style(std::string_view text) {
     text.remove_prefix(end + 1);
   }
   return plain;
+}
+
+std::string safe_for_terminal(std::string_view text) {
+  constexpr std::array<std::string_view, 4> kCodes = {"0m", "1m", "1;31m", "32m"};
+  std::string safe;
+  while (!text.empty()) {
+    size_t bytes = 1;
+    bool is_safe = text[0] == '\n' || text[0] == '\t';
+    if (text.starts_with(kEscape)) {
+      const std::string_view code = text.substr(kEscape.size());
+      const auto known = std::find_if(kCodes.begin(), kCodes.end(), [code](std::string_view each) {
+        return code.starts_with(each);
+      });
+      is_safe = known != kCodes.end();
+      if (is_safe) bytes = kEscape.size() + known->size();
+    } else if (!is_safe) {
+      const size_t character_bytes = utf8_character_bytes(text);
+      is_safe = character_bytes > 0 && !is_surrogate(text) && !is_unprintable(text);
+      bytes = std::max<size_t>(character_bytes, 1);
+    }
+    safe += is_safe ? text.substr(0, bytes) : "?";
+    text.remove_prefix(bytes);
+  }
+  return safe;
 }
 
 bool wants_color(const Environment& environment, int descriptor) {

@@ -18,6 +18,10 @@ std::string green(std::string_view text);
 // Removes the sequences that the functions above insert.
 std::string strip_style(std::string_view text);
 
+// Replaces unprintable characters by "?", except tabs, line feeds and the sequences that the
+// functions above insert. Text from files cannot control the terminal with the result.
+std::string safe_for_terminal(std::string_view text);
+
 // Returns whether to print colours on `descriptor`: if it is a terminal, TERM is set and not
 // "dumb", and NO_COLOR is not set (https://no-color.org).
 bool wants_color(const Environment& environment, int descriptor);

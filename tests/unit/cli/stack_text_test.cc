@@ -48,6 +48,7 @@ TEST(StackTextTest, ReplacesControlCharacters) {
   EXPECT_EQ(printable("\xff\xfe"), "??");
   EXPECT_EQ(printable("\xed\xa0\x80"), "?") << "unpaired surrogate";
   EXPECT_EQ(printable("größer ✓"), "größer ✓");
+  EXPECT_EQ(printable("a\u202eb\u200bc\u2066d\ufeff"), "a?b?c?d?") << "invisible characters";
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ TEST(TraceCsv, WritesOneRowPerEntryWithQuoting) {
   EXPECT_THAT(sink.text,
               HasSubstr("device,0,1,1934339153729961,alloc,139637976727552,1048476,-1,0,0,"
                         "Torch-Compiled Region: 0/1,\"step 7, \"\"warm-up\"\"\",1,"
-                        "\"inner a \"\"b\"\"\\\n\x01é.py:70000\"\r\n"));
+                        "\"inner a \"\"b\"\"\\\n\\u0001é.py:70000\"\r\n"));
   EXPECT_THAT(sink.text,
               HasSubstr("device,0,3,,free_requested,139637976727552,1048476,-1,,,,,,\r"));
   EXPECT_THAT(sink.text, HasSubstr("device,1,0,"));
