@@ -41,9 +41,8 @@ class ASHLAR_EXPORT Allocator {
  public:
   // Uses options_from_environment(). Throws like the other constructor.
   explicit Allocator(Device& device);
-  // The device must outlive the allocator. Throws InvalidArgument if options contradict each other,
-  // the device does not support them, or an environment variable of live monitoring (ASHLAR_LIVE)
-  // is malformed.
+  // The device must outlive the allocator. Throws InvalidArgument if options contradict each other
+  // or the device does not support them.
   Allocator(Device& device, const AllocatorOptions& options);
   // Returns all memory to the device, including blocks that are still allocated.
   ~Allocator();

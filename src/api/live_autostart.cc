@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <memory>
 #include <optional>
 
 #include "api/live_endpoint.h"
-#include "api/unwrap.h"
 #include "config/environment.h"
 
 namespace ashlar {
@@ -21,7 +21,7 @@ class Autostart {
   bool is_done() const { return done_pid_.load(std::memory_order_acquire) == ::getpid(); }
 
   // The first caller starts the endpoint. Concurrent callers do not wait for it.
-  void start_once(const std::optional<LiveOptions>& options) {
+  void start_once() {
     pid_t before = done_pid_.load(std::memory_order_acquire);
     if (before == ::getpid()) return;
     if (!done_pid_.compare_exchange_strong(before, ::getpid(), std::memory_order_acq_rel)) return;
@@ -29,7 +29,7 @@ class Autostart {
       // In a forked child, the parent's endpoint is leaked: its threads do not exist here, so they
       // cannot be joined.
       static_cast<void>(endpoint_.release());
-      if (options) open(*options);
+      open(live_options_from(Environment::of_process()));
     } catch (...) {
       done_pid_.store(0, std::memory_order_release);  // the next caller tries again
       throw;
@@ -37,11 +37,18 @@ class Autostart {
   }
 
  private:
-  void open(const LiveOptions& options) {
-    Result<std::unique_ptr<LiveEndpoint>> opened = LiveEndpoint::open(options);
-    if (opened.status().is(StatusKind::kInvalidArgument)) unwrap(opened.status());
-    if (!opened.ok() && options.port) opened = LiveEndpoint::open({}, opened.status().message());
+  void open(const Result<std::optional<LiveOptions>>& options) {
+    if (!options.ok()) return warn(options.status());
+    if (!*options) return;
+    Result<std::unique_ptr<LiveEndpoint>> opened = LiveEndpoint::open(**options);
+    if (opened.status().is(StatusKind::kInvalidArgument)) return warn(opened.status());
+    if (!opened.ok() && (*options)->port) {
+      opened = LiveEndpoint::open({}, opened.status().message());
+    }
     if (opened.ok()) endpoint_ = *std::move(opened);
+  }
+  static void warn(const Status& failure) {
+    std::fprintf(stderr, "ashlar: live monitoring is off: %s\n", failure.message().c_str());
   }
 
   // The id of the last process that began to start its endpoint, even if none is configured; 0 if
@@ -62,7 +69,7 @@ Autostart& autostart() {
 
 void start_live_endpoint_if_configured() {
   if (autostart().is_done()) return;
-  autostart().start_once(unwrap(live_options_from(Environment::of_process())));
+  autostart().start_once();
 }
 
 }  // namespace ashlar

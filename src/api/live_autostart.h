@@ -8,8 +8,8 @@ namespace ashlar {
 
 // Every constructor of an allocator calls this; only the first successful call in a process has an
 // effect. If the port cannot be opened, for example because it is in use, observers at the Unix
-// socket see the reason. Failure to open the port or the socket does not fail the program. Throws
-// InvalidArgument if a variable is malformed.
+// socket see the reason. Monitoring must not stop a program: if a variable is malformed, prints a
+// warning to standard error, and if the socket cannot be opened, does nothing.
 void start_live_endpoint_if_configured();
 
 }  // namespace ashlar

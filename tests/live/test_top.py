@@ -238,6 +238,13 @@ class PlainTest(unittest.TestCase):
                 report = json.loads(self.top(second.pid, "--json").stdout)
                 self.assertIn(f"cannot bind port {port} of 127.0.0.1", report["setup_error"])
 
+    def test_malformed_variable_only_warns(self):
+        environment = {**ENVIRONMENT, "ASHLAR_LIVE": "onn"}
+        ended = subprocess.run([PROGRAM, "--silent"], env=environment, input="", text=True,
+                               capture_output=True, timeout=LONG_ENOUGH, check=False)
+        self.assertEqual(ended.returncode, 0)
+        self.assertEqual(ended.stderr.count('live monitoring is off: ASHLAR_LIVE: "onn"'), 1)
+
     def test_reports_unmonitored_processes(self):
         self.assertIn("there is no process 1073741824", self.top(1 << 30).stderr)
         self.assertEqual(self.top(1 << 30).returncode, 2)
