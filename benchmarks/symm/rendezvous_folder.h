@@ -4,45 +4,37 @@
 #pragma once
 
 #include <mpi.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <memory>
-#include <stdexcept>
 #include <string>
-#include <system_error>
 
 #include "api/unwrap.h"
 #include "ashlar/store.h"
+#include "cli/symm/temporary_folder.h"
 
 namespace ashlar::symm {
 
 // Rank 0 creates the folder and removes it; all ranks must be on one machine.
 class RendezvousFolder {
  public:
-  explicit RendezvousFolder(int rank) : is_owner_(rank == 0) {
-    if (is_owner_) {
-      const std::string wanted =
-          (std::filesystem::temp_directory_path() / "ashlar-beside-XXXXXX").string();
-      std::copy_n(wanted.c_str(), std::min(wanted.size(), path_.size() - 1), path_.begin());
-      if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("no folder: " + wanted);
+  explicit RendezvousFolder(int rank) {
+    if (rank == 0) {
+      folder_ = unwrap(TemporaryFolder::make("ashlar-beside"));
+      const std::string& path = folder_->path();
+      std::copy_n(path.c_str(), std::min(path.size(), path_.size() - 1), path_.begin());
     }
     MPI_Bcast(path_.data(), static_cast<int>(path_.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
   }
-  ~RendezvousFolder() {
-    MPI_Barrier(MPI_COMM_WORLD);
-    std::error_code ignored;
-    if (is_owner_) std::filesystem::remove_all(path_.data(), ignored);
-  }
+  ~RendezvousFolder() { MPI_Barrier(MPI_COMM_WORLD); }
   RendezvousFolder(const RendezvousFolder&) = delete;
   RendezvousFolder& operator=(const RendezvousFolder&) = delete;
 
   std::shared_ptr<Store> store() const { return unwrap(try_open_file_store(path_.data())); }
 
  private:
-  const bool is_owner_;
+  std::unique_ptr<TemporaryFolder> folder_;  // of rank 0; null in other ranks
   std::array<char, 1024> path_{};
 };
 

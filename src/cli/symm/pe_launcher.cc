@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -16,7 +15,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -25,12 +23,11 @@
 #include "ashlar/store.h"
 #include "ashlar/unique_fd.h"
 #include "base/text.h"
+#include "cli/symm/temporary_folder.h"
 #include "symm/stores/shmem_exit.h"
 
 namespace ashlar {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::array kForwardedSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 // Termination signals. A PE that ends because such a signal was forwarded to it needs no message.
@@ -73,37 +70,28 @@ class Signals {
   sigset_t original_mask_{};
 };
 
-// A temporary folder for the rendezvous of the PEs. The destructor removes the folder.
+// The temporary folder for the rendezvous of the PEs.
 class RendezvousFolder {
  public:
   static Result<std::unique_ptr<RendezvousFolder>> make() {
-    std::string path = (fs::temp_directory_path() / "ashlar-pes-XXXXXX").string();
-    if (::mkdtemp(path.data()) == nullptr) {
-      return Status::device_fault("mkdtemp", errno,
-                                  text("cannot create a folder for the rendezvous: ", path));
-    }
-    return std::unique_ptr<RendezvousFolder>(new RendezvousFolder(std::move(path)));
+    Result<std::unique_ptr<TemporaryFolder>> folder = TemporaryFolder::make("ashlar-pes");
+    if (!folder.ok()) return folder.status();
+    return std::unique_ptr<RendezvousFolder>(new RendezvousFolder(*std::move(folder)));
   }
-  ~RendezvousFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  RendezvousFolder(const RendezvousFolder&) = delete;
-  RendezvousFolder& operator=(const RendezvousFolder&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return folder_->path(); }
   // Returns the status passed to shmem_global_exit; nullopt if no PE called it, or the store cannot
   // be read.
   std::optional<int> exit_status() const {
-    const Result<std::shared_ptr<symm::Store>> store = symm::try_open_file_store(path_);
+    const Result<std::shared_ptr<symm::Store>> store = symm::try_open_file_store(path());
     if (!store.ok()) return std::nullopt;
     return shmem_exit_status(**store, kJob, Deadline::after(kGracePeriod));
   }
 
  private:
-  explicit RendezvousFolder(std::string path) : path_(std::move(path)) {}
+  explicit RendezvousFolder(std::unique_ptr<TemporaryFolder> folder) : folder_(std::move(folder)) {}
 
-  const std::string path_;
+  const std::unique_ptr<TemporaryFolder> folder_;
 };
 
 std::vector<std::string> environment_entries(const PeOptions& options,

@@ -6,7 +6,7 @@
 #include "cli/symm/symm_bench_runner.h"
 
 #include <signal.h>
-#include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -25,14 +24,13 @@
 #include "ashlar/symmetric.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/symm/temporary_folder.h"
 #if ASHLAR_HAS_UCX
 #include "ashlar/ucx_transport.h"
 #endif
 
 namespace ashlar {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kTimeout{60};
 constexpr size_t kMaxBytes = 16 * kMiB;
@@ -217,7 +215,10 @@ Result<SymmBenchOutcome> run_in(const std::string& folder, const SymmBenchOption
   std::vector<pid_t> children;
   for (int rank = 0; rank < options.ranks; ++rank) {
     const pid_t child = ::fork();
-    if (child == 0) ::_exit(run_rank(folder, rank, options) ? 0 : 1);
+    if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // so that the ranks end with this process
+      ::_exit(run_rank(folder, rank, options) ? 0 : 1);
+    }
     if (child < 0) {
       const int error = errno;
       for (const pid_t each : children)
@@ -246,15 +247,9 @@ Result<SymmBenchOutcome> run_in(const std::string& folder, const SymmBenchOption
 }  // namespace
 
 Result<SymmBenchOutcome> run_symm_bench(const SymmBenchOptions& options) {
-  std::string folder = (fs::temp_directory_path() / "ashlar-symm-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) {
-    return Status::device_fault("mkdtemp", errno,
-                                text("cannot create a folder for the store: ", folder));
-  }
-  Result<SymmBenchOutcome> outcome = run_in(folder, options);
-  std::error_code ignored;
-  fs::remove_all(folder, ignored);
-  return outcome;
+  const Result<std::unique_ptr<TemporaryFolder>> folder = TemporaryFolder::make("ashlar-symm");
+  if (!folder.ok()) return folder.status();
+  return run_in((*folder)->path(), options);
 }
 
 }  // namespace ashlar
