@@ -68,7 +68,11 @@ py::object analysis_result(const RecordingObject& self, Analysis analyze) {
   return as_python(
       interruptible([run = self.run, analyze = std::move(analyze)](const std::stop_token& stop) {
         const InterpreterGuard guard;
-        return Json(analyze(*run, keep_going_until(stop)));
+        const KeepGoing keep_going = keep_going_until(stop);
+        Json result = analyze(*run, keep_going);
+        // An analysis that was stopped may have returned an incomplete result.
+        if (!keep_going()) unwrap(Status::timeout("the analysis was cancelled"));
+        return result;
       }));
 }
 
@@ -126,9 +130,10 @@ py::object report(const RecordingObject& self) {
 }
 
 py::object leaks(const RecordingObject& self) {
-  return analysis_result(self, [](const DeviceRecording& run, const KeepGoing&) {
+  return analysis_result(self, [](const DeviceRecording& run, const KeepGoing& keep_going) {
     const std::vector<uint32_t>& stack_numbers = run.recording().stack_numbers();
-    return leaks_json(run, find_leaks(run.trace(), run.allocations(), stack_numbers));
+    return leaks_json(
+        run, find_leaks(run.trace(), run.allocations(), stack_numbers, {.keep_going = keep_going}));
   });
 }
 
@@ -139,9 +144,10 @@ py::object diff(const RecordingObject& self, const RecordingObject& other, const
   }
   const std::shared_ptr<const DeviceRecording> compared = other.run;
   const ComparisonPoint moment = at == "end" ? ComparisonPoint::kEnd : ComparisonPoint::kPeak;
-  return analysis_result(self, [compared, moment](const DeviceRecording& base, const KeepGoing&) {
-    return diff_json(compare_runs(base, *compared, moment));
-  });
+  return analysis_result(
+      self, [compared, moment](const DeviceRecording& base, const KeepGoing& keep_going) {
+        return diff_json(compare_runs(base, *compared, moment, keep_going));
+      });
 }
 
 // Converts a limit argument: a size or None. Throws InvalidArgument for 0.

@@ -12,27 +12,30 @@ namespace ashlar {
 namespace {
 
 using Rows = std::map<uint64_t, DiffRow>;
+using KeepGoing = std::function<bool()>;
+
+constexpr size_t kDiffPollPeriod = 4096;  // allocations between polls of keep_going
 
 std::map<StreamId, uint64_t> stream_numbers(const Allocations& allocations);
 template <typename Key>
-Rows add_up(const DiffSide& side, Key key);
+Rows add_up(const DiffSide& side, const KeepGoing& keep_going, Key key);
 std::vector<DiffRow> compare(const Rows& base, const Rows& now);
 
 }  // namespace
 
-Diff make_diff(const DiffSide& base, const DiffSide& now) {
-  const auto by_stack = [](const DiffSide& side) {
-    return add_up(side, [&](const Allocation& allocation) {
+Diff make_diff(const DiffSide& base, const DiffSide& now, const KeepGoing& keep_going) {
+  const auto by_stack = [&](const DiffSide& side) {
+    return add_up(side, keep_going, [&](const Allocation& allocation) {
       return stack_number(side.stack_numbers, allocation.stack);
     });
   };
-  const auto by_size_class = [](const DiffSide& side) {
-    return add_up(side,
+  const auto by_size_class = [&](const DiffSide& side) {
+    return add_up(side, keep_going,
                   [](const Allocation& allocation) { return size_class_of(allocation.bytes); });
   };
-  const auto by_stream = [](const DiffSide& side) {
+  const auto by_stream = [&](const DiffSide& side) {
     const std::map<StreamId, uint64_t> numbers = stream_numbers(side.allocations);
-    return add_up(side,
+    return add_up(side, keep_going,
                   [&](const Allocation& allocation) { return numbers.at(allocation.stream); });
   };
   return {.by_stack = compare(by_stack(base), by_stack(now)),
@@ -53,10 +56,11 @@ std::map<StreamId, uint64_t> stream_numbers(const Allocations& allocations) {
 // Sums up one side by key, in the rows' base fields. For the new side, compare() then moves the
 // sums to the new fields.
 template <typename Key>
-Rows add_up(const DiffSide& side, Key key) {
+Rows add_up(const DiffSide& side, const KeepGoing& keep_going, Key key) {
   Rows rows;
-  for (uint32_t id : side.selected) {
-    const Allocation& allocation = side.allocations.all[id];
+  for (size_t i = 0; i < side.selected.size(); ++i) {
+    if (keep_going && i % kDiffPollPeriod == 0 && !keep_going()) break;
+    const Allocation& allocation = side.allocations.all[side.selected[i]];
     DiffRow& row = rows[key(allocation)];
     row.base_bytes += allocation.bytes;
     ++row.base_count;

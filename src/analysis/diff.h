@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -42,6 +43,8 @@ struct Diff {
   std::vector<DiffRow> by_stream{};
 };
 
-Diff make_diff(const DiffSide& base, const DiffSide& now);
+// Polls `keep_going` regularly. If it returns false, ends early, and the result is incomplete.
+Diff make_diff(const DiffSide& base, const DiffSide& now,
+               const std::function<bool()>& keep_going = {});
 
 }  // namespace ashlar

@@ -13,6 +13,13 @@
 namespace ashlar {
 namespace {
 
+constexpr size_t kLeakPollPeriod = 4096;  // allocations or groups between polls of keep_going
+
+// Returns whether the search was cancelled. Polls keep_going once per period.
+bool is_cancelled(const LeakOptions& options, size_t done_count) {
+  return options.keep_going && done_count % kLeakPollPeriod == 0 && !options.keep_going();
+}
+
 // A change of a group's live bytes. Decreases are stored modulo 2^64.
 struct Change {
   uint32_t entry = 0;
@@ -46,7 +53,7 @@ class LeakDetector {
 
 std::map<LeakGroup, GroupHistory> group_histories(const Allocations& allocations,
                                                   const std::vector<uint32_t>& stack_numbers,
-                                                  bool has_stacks);
+                                                  bool has_stacks, const LeakOptions& options);
 size_t peak_live_bytes(const Allocations& allocations);
 
 }  // namespace
@@ -59,14 +66,16 @@ LeakReport find_leaks(const std::vector<TraceEntry>& trace, const Allocations& a
         return stack_number(stack_numbers, allocation.stack) != StackIndex::kNoStack;
       });
   const std::map<LeakGroup, GroupHistory> histories =
-      group_histories(allocations, stack_numbers, leaks.has_stacks);
+      group_histories(allocations, stack_numbers, leaks.has_stacks, options);
   leaks.group_count = histories.size();
   if (trace.size() < options.part_count) return leaks;
 
   const auto min_growth_bytes = static_cast<size_t>(
       std::ceil(options.min_growth_fraction * static_cast<double>(peak_live_bytes(allocations))));
   const LeakDetector detector(trace, options);
+  size_t done_count = 0;
   for (const auto& [group, history] : histories) {
+    if (is_cancelled(options, done_count++)) break;
     std::optional<Leak> leak = detector.examine(history, std::max<size_t>(min_growth_bytes, 1));
     if (!leak) continue;
     leak->group = group;
@@ -82,9 +91,11 @@ namespace {
 
 std::map<LeakGroup, GroupHistory> group_histories(const Allocations& allocations,
                                                   const std::vector<uint32_t>& stack_numbers,
-                                                  bool has_stacks) {
+                                                  bool has_stacks, const LeakOptions& options) {
   std::map<LeakGroup, GroupHistory> histories;
+  size_t done_count = 0;
   for (const Allocation& allocation : allocations.all) {
+    if (is_cancelled(options, done_count++)) return {};
     LeakGroup group;
     if (has_stacks) {
       group.stack = stack_number(stack_numbers, allocation.stack);

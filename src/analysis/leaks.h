@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -49,6 +50,8 @@ struct LeakOptions {
   double min_r_squared = 0.8;
   // Minimum number of parts in which the floor rises above all earlier floors.
   size_t min_rising_parts = 4;
+  // Polled regularly. If it returns false, the search ends early, and the report is incomplete.
+  std::function<bool()> keep_going{};
 };
 
 // Finds the groups that leak. `stack_numbers` is the result of StackIndex::add() for the snapshot.

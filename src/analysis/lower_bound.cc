@@ -37,12 +37,14 @@ size_t rounded_bytes_of(const Allocation& allocation) {
 
 }  // namespace
 
-LowerBound find_lower_bound(const Allocations& allocations) {
+LowerBound find_lower_bound(const Allocations& allocations,
+                            const std::function<bool()>& keep_going) {
   LowerBound bound;
   bound.requested_bytes = peak_of(allocations, [](const Allocation& each) { return each.bytes; });
   bound.rounded_bytes = peak_of(allocations, rounded_bytes_of);
   bound.packed_bytes =
-      pack(lifetimes_of(allocations), {.goal_bytes = bound.rounded_bytes}).height_bytes;
+      pack(lifetimes_of(allocations), {.goal_bytes = bound.rounded_bytes, .keep_going = keep_going})
+          .height_bytes;
   return bound;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "analysis/allocations.h"
@@ -20,7 +21,9 @@ struct LowerBound {
   size_t packed_bytes = 0;     // size of the best layout found
 };
 
-LowerBound find_lower_bound(const Allocations& allocations);
+// `keep_going` as in PackingOptions.
+LowerBound find_lower_bound(const Allocations& allocations,
+                            const std::function<bool()>& keep_going = {});
 
 // Returns the input for pack(): sizes are rounded up to multiples of 512 B, a lifetime ends when
 // the free completes, and empty allocations are left out. Time is the entry index plus one; 0 is

@@ -23,6 +23,7 @@ namespace {
 constexpr uint32_t kMaxRounds = 30;
 // Work units for one placement, besides one unit per overlapping allocation.
 constexpr uint64_t kPlacementWork = 8;
+constexpr size_t kPackingPollPeriod = 256;  // placements between polls of keep_going
 // Up to kFewAllocations, all allocations are placed individually. Beyond that count, the smallest
 // allocations are negligible, as long as their sum never exceeds kNegligibleFraction of the peak.
 constexpr size_t kFewAllocations = 10'000;
@@ -111,6 +112,7 @@ class Packer {
   template <typename Key>
   Order ordered_by(Key key) const;
   Order with_topmost_first(const Order& order) const;
+  bool is_cancelled() const { return options_.keep_going && !options_.keep_going(); }
   bool is_done() const { return work_left_ == 0 || best_.height_bytes <= options_.goal_bytes; }
 
   const PackingOptions options_;
@@ -222,6 +224,10 @@ void Packer::attempt(const Order& order, uint64_t work) {
   uint64_t left = work;
   size_t placed = 0;
   for (; placed < order.size() && left > 0; ++placed) {
+    if (placed % kPackingPollPeriod == 0 && is_cancelled()) {
+      work_left_ = 0;
+      break;
+    }
     const uint32_t rank = order[placed];
     const Lifetime& lifetime = lifetimes_[rank];
     if (!overlaps_.find(begun_before_[rank], lifetime.begin, left, overlapping_)) break;

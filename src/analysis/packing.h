@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace ashlar {
@@ -25,6 +26,8 @@ struct PackingOptions {
   uint64_t work_limit = 12'000'000;
   // Stop when the height is at most this value.
   uint64_t goal_bytes = 0;
+  // Polled regularly. If it returns false, packing ends early, as if the budget were exhausted.
+  std::function<bool()> keep_going{};
 };
 
 struct Packing {

@@ -5,6 +5,7 @@
 // in memory as a whole.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,14 +17,16 @@
 namespace ashlar {
 
 struct InputOptions {
+  // If not null, incremented by the number of bytes that are read, before decompression.
+  // REQUIRES: outlives the source.
+  std::atomic<uint64_t>* file_bytes = nullptr;
   // Limit on the decompressed size. Reading fails with kFormat when the limit is exceeded.
   uint64_t max_bytes = uint64_t{64} << 30;
   // Decompress in a separate thread, ahead of the reader.
   bool decompress_ahead = true;
-  // Called regularly with the fraction of the file that has been read (0 if the file size is
-  // unknown), but not for input that is given as a ByteSource. Runs on the thread that reads the
-  // file, which is a separate thread while decompressing ahead. If it returns false, reading fails
-  // with kTimeout.
+  // Called regularly with the fraction of the file that has been read, 0 if the length is unknown,
+  // also while waiting for a pipe. Runs on the thread that reads the file, which is a separate one
+  // while decompressing ahead. If it returns false, reading fails with kTimeout.
   std::function<bool(double fraction)> on_progress{};
 };
 

@@ -41,6 +41,7 @@ Result<size_t> ReadAhead::read(std::span<char> into) {
     MutexLock lock(mutex_);
     while (used_count_ == filled_count_ && !has_ended_) lock.wait(changed_);
     if (used_count_ == filled_count_) {
+      if (thrown_ != nullptr) std::rethrow_exception(thrown_);
       if (!failure_.ok()) return failure_;
       return size_t{0};
     }
@@ -61,7 +62,18 @@ Result<size_t> ReadAhead::read(std::span<char> into) {
   return count;
 }
 
-void ReadAhead::run() {
+void ReadAhead::run() noexcept {
+  try {
+    fill_all();
+  } catch (...) {
+    MutexLock lock(mutex_);
+    thrown_ = std::current_exception();
+    has_ended_ = true;
+    changed_.notify_all();
+  }
+}
+
+void ReadAhead::fill_all() {
   while (true) {
     size_t number = 0;
     {

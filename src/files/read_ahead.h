@@ -6,6 +6,7 @@
 
 #include <array>
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -24,13 +25,15 @@ class ReadAhead final : public ByteSource {
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
+  // Throws what reading the input has thrown, such as std::bad_alloc.
   Result<size_t> read(std::span<char> into) override;
 
  private:
   static constexpr size_t kBufferCount = 4;
 
   explicit ReadAhead(std::unique_ptr<ByteSource> input);
-  void run();
+  void run() noexcept;
+  void fill_all();
 
   // A buffer belongs to the thread until it is filled, then to the consumer until it is used up.
   std::unique_ptr<ByteSource> input_;
@@ -47,6 +50,7 @@ class ReadAhead final : public ByteSource {
   bool has_ended_ ASHLAR_GUARDED_BY(mutex_) = false;
   bool is_stopping_ ASHLAR_GUARDED_BY(mutex_) = false;
   Status failure_ ASHLAR_GUARDED_BY(mutex_);
+  std::exception_ptr thrown_ ASHLAR_GUARDED_BY(mutex_);  // by the thread
   std::thread thread_;
 };
 

@@ -3,14 +3,12 @@
 // The first bytes after decompression distinguish pickle from JSON.
 #include "files/read_snapshot.h"
 
-#include <algorithm>
-#include <filesystem>
+#include <atomic>
+#include <functional>
 #include <new>
-#include <system_error>
 #include <utility>
 
 #include "base/text.h"
-#include "base/units.h"
 #include "files/json_reader.h"
 #include "files/peekable_source.h"
 #include "format/snapshot_pickle.h"
@@ -34,45 +32,45 @@ Result<Snapshot> read_from(std::unique_ptr<ByteSource> bytes, const ReadLimits& 
       "_dump_snapshot or `ashlar export`)");
 }
 
-// Bounds the memory by the size of the file, so that a small file cannot exhaust memory. Recorded
-// files need less than 200 bytes of memory per byte of the xz-compressed file. If the file has no
-// size (a pipe or standard input), returns the limits unchanged.
-ReadLimits limits_for(const std::string& path, ReadLimits limits) {
-  constexpr size_t kBaseBytes = 32 * kMiB;
-  constexpr size_t kBytesPerFileByte = 2048;
-  std::error_code error;
-  const uintmax_t file_bytes = std::filesystem::file_size(path, error);
-  if (error || file_bytes > limits.value_bytes / kBytesPerFileByte) return limits;
-  limits.value_bytes = std::min(limits.value_bytes, kBaseBytes + kBytesPerFileByte * file_bytes);
-  return limits;
-}
+using Source = Result<std::unique_ptr<ByteSource>>;
 
-Result<Snapshot> read_opened(const std::string& name, Result<std::unique_ptr<ByteSource>> input,
-                             const ReadLimits& limits) {
+// Reads the snapshot from the source that `open` returns. A failed allocation is an error of the
+// file, because its size determines how much memory reading needs.
+Result<Snapshot> read_opened(const std::string& name, ReadOptions options,
+                             const std::function<Source(const InputOptions&)>& open) {
+  std::atomic<uint64_t> file_bytes = 0;
+  options.input.file_bytes = &file_bytes;
+  options.limits.file_bytes = &file_bytes;
   const auto read = [&]() -> Result<Snapshot> {
+    Source input = open(options.input);
     if (!input.ok()) return input.status();
-    try {
-      return read_from(*std::move(input), limits);
-    } catch (const std::bad_alloc&) {
-      return Status::format("reading needs more memory than is available");
-    }
+    return read_from(*std::move(input), options.limits);
   };
-  Result<Snapshot> snapshot = read();
-  if (snapshot.ok() || !snapshot.status().is(StatusKind::kFormat)) return snapshot;
-  return Status::format(text(name, ": ", snapshot.status().message()));
+  try {
+    Result<Snapshot> snapshot = read();
+    if (snapshot.ok() || !snapshot.status().is(StatusKind::kFormat)) return snapshot;
+    return Status::format(text(name, ": ", snapshot.status().message()));
+  } catch (const std::bad_alloc&) {
+    return out_of_memory_error(name);
+  }
 }
 
 }  // namespace
 
 Result<Snapshot> read_snapshot(const std::string& path, const ReadOptions& options) {
-  Result<std::unique_ptr<ByteSource>> input = open_input(path, options.input);
-  if (path == "-") return read_opened("standard input", std::move(input), options.limits);
-  return read_opened(path, std::move(input), limits_for(path, options.limits));
+  return read_opened(path == "-" ? "standard input" : path, options,
+                     [&](const InputOptions& input) { return open_input(path, input); });
 }
 
 Result<Snapshot> read_snapshot(const std::string& name, std::unique_ptr<ByteSource> bytes,
                                const ReadOptions& options) {
-  return read_opened(name, open_input(std::move(bytes), options.input), options.limits);
+  return read_opened(name, options, [&](const InputOptions& input) {
+    return open_input(std::move(bytes), input);
+  });
+}
+
+Status out_of_memory_error(const std::string& name) {
+  return Status::format(text(name, ": reading needs more memory than is available"));
 }
 
 }  // namespace ashlar

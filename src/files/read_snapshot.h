@@ -27,4 +27,7 @@ Result<Snapshot> read_snapshot(const std::string& path, const ReadOptions& optio
 Result<Snapshot> read_snapshot(const std::string& name, std::unique_ptr<ByteSource> bytes,
                                const ReadOptions& options = {});
 
+// Returns the kFormat error of a file that cannot be read because host memory has run out.
+Status out_of_memory_error(const std::string& name);
+
 }  // namespace ashlar

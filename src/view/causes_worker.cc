@@ -5,6 +5,8 @@
 
 #include <sys/resource.h>
 
+#include <new>
+
 #include "base/thread.h"
 
 namespace ashlar::view {
@@ -83,11 +85,16 @@ void CausesWorker::work() {
 }
 
 http::Response CausesWorker::compute(const Document& document) const {
-  Result<std::string> body = compute_(document.device_recording(), [this] { return keep_going(); });
-  if (!body.ok()) return http::error_response(404, body.status().message());
-  http::Response response;
-  response.body = *std::move(body);
-  return response;
+  try {
+    Result<std::string> body =
+        compute_(document.device_recording(), [this] { return keep_going(); });
+    if (!body.ok()) return http::error_response(404, body.status().message());
+    http::Response response;
+    response.body = *std::move(body);
+    return response;
+  } catch (const std::bad_alloc&) {
+    return http::error_response(500, "the analysis needs more memory than is available");
+  }
 }
 
 bool CausesWorker::keep_going() const {

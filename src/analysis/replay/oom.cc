@@ -157,6 +157,7 @@ Result<bool> OomAnalysis::fails_under(size_t limit_bytes) {
   options.capacity_bytes = tuning_.capacity_bytes;
   options.cap_bytes = tuning_.cap_bytes;
   options.stop_at_oom = true;
+  options.keep_going = tuning_.keep_going;
   Result<ReplayResult> replayed = replay(snapshot_, allocations_, options);
   if (!replayed.ok()) return replayed.status();
   replayed_ = *std::move(replayed);

@@ -27,6 +27,8 @@ namespace {
 constexpr DeviceIndex kReplayed{0};
 // Capacity of the H200 that the cost model is based on.
 constexpr size_t kModelledCapacityBytes = 150109880320;
+constexpr uint32_t kProgressPeriod = 65536;  // entries between reports of progress
+constexpr uint32_t kReplayPollPeriod = 256;  // entries or allocations between polls of keep_going
 
 class Replayer {
  public:
@@ -40,6 +42,7 @@ class Replayer {
   Status adopt_initial_state(const InitialState& start);
   Status adopt(SnapshotSegment segment, const uint32_t* allocations);
   Status allocate_initial(const std::vector<uint32_t>& before);
+  Status check_cancelled(size_t done_count) const;
   Status perform(uint32_t index);
   Result<Block*> request(size_t bytes, StreamId recorded_stream);
   Status allocate(uint32_t index, const TraceEntry& entry);
@@ -161,7 +164,9 @@ Status Replayer::adopt_initial_state(const InitialState& start) {
   std::vector<uint32_t> in_pools;
   size_t held_bytes = 0;
   const uint32_t* next = start.allocations.data();
+  size_t done_count = 0;
   for (const SnapshotSegment& segment : start.segments) {
+    if (Status checked = check_cancelled(done_count++); !checked.ok()) return checked;
     const uint32_t* const allocations = next;
     next += used_count(segment);
     const bool is_used = next != allocations;
@@ -201,7 +206,9 @@ Status Replayer::adopt(SnapshotSegment segment, const uint32_t* allocations) {
 
 // Performs allocations that predate the trace, in the order of addresses.
 Status Replayer::allocate_initial(const std::vector<uint32_t>& before) {
-  for (const uint32_t id : before) {
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (Status checked = check_cancelled(i); !checked.ok()) return checked;
+    const uint32_t id = before[i];
     const Allocation& allocation = allocations_.all[id];
     if (Status routed = pools_->route_to(allocation.pool); !routed.ok()) return routed;
     Result<Block*> block = request(allocation.bytes, allocation.stream);
@@ -228,13 +235,20 @@ Status Replayer::perform_all() {
     clock_.advance_to(trace_[i]);
     if (Status performed = perform(i); !performed.ok()) return performed;
     if (options_.inspect_after == i) inspect();
-    if (options_.progress && i % 65536 == 0) {
+    if (options_.progress && i % kProgressPeriod == 0) {
       options_.progress(static_cast<double>(i) / static_cast<double>(trace_.size()));
     }
-    const bool is_due = options_.keep_going && i % 65536 == 0;
-    if (is_due && !options_.keep_going()) return Status::timeout("the replay was cancelled");
+    if (Status checked = check_cancelled(i); !checked.ok()) return checked;
   }
   if (is_done()) inspect();
+  return {};
+}
+
+// Polls keep_going once per period. `done_count` is the number of entries or allocations that have
+// been processed.
+Status Replayer::check_cancelled(size_t done_count) const {
+  const bool is_due = options_.keep_going && done_count % kReplayPollPeriod == 0;
+  if (is_due && !options_.keep_going()) return Status::timeout("the replay was cancelled");
   return {};
 }
 

@@ -6,9 +6,8 @@
 
 #include <algorithm>
 #include <span>
-#include <thread>
 
-#include "base/thread.h"
+#include "base/guarded_thread.h"
 
 namespace ashlar {
 namespace {
@@ -80,9 +79,9 @@ Result<Report> make_report(const Snapshot& snapshot, const Allocations& allocati
   inspecting.progress = nullptr;
 
   Result<ReplayResult> inspected = Status::invalid_argument("not inspected");
-  Result<std::thread> other = start_thread([&] {
+  Result<GuardedThread> other = GuardedThread::start([&] {
     inspected = replay(snapshot, allocations, inspecting);
-    report.bound = find_lower_bound(allocations);
+    report.bound = find_lower_bound(allocations, options.keep_going);
   });
   if (!other.ok()) return other.status();
   ReplayOptions trying = options;
@@ -91,6 +90,9 @@ Result<Report> make_report(const Snapshot& snapshot, const Allocations& allocati
   other->join();
   if (!inspected.ok()) return inspected.status();
   if (!alternatives.ok()) return alternatives.status();
+  if (options.keep_going && !options.keep_going()) {
+    return Status::timeout("the report was cancelled");  // its lower bound may be incomplete
+  }
 
   const std::vector<TraceEntry>& trace = snapshot.device_traces[options.device.value()];
   report.causes = explain_gap(inspected->inspected_segments,

@@ -6,13 +6,14 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <exception>
 #include <thread>
 #include <tuple>
 
 #include "analysis/replay/replay.h"
 #include "base/align.h"
+#include "base/guarded_thread.h"
 #include "base/mutex.h"
-#include "base/thread.h"
 #include "base/units.h"
 
 namespace ashlar {
@@ -164,13 +165,14 @@ class Workers {
       : tuner_(tuner),
         settings_(settings),
         progress_(settings.size()),
-        results_(settings.size(), Status()) {}
+        results_(settings.size(), Status()),
+        thrown_(settings.size()) {}
 
   Status run(size_t worker_count, const Tuner::ReportProgress& report_progress) {
-    std::vector<std::thread> threads;
+    std::vector<GuardedThread> threads;
     Status refused;
     while (threads.size() < worker_count && refused.ok()) {
-      Result<std::thread> started = start_thread([this] { work(); });
+      Result<GuardedThread> started = GuardedThread::start([this] { work(); });
       if (started.ok()) {
         threads.push_back(*std::move(started));
       } else {
@@ -181,7 +183,10 @@ class Workers {
     while (const std::optional<double> fraction = progress_.wait()) {
       if (report_progress) report_progress(*fraction);
     }
-    for (std::thread& thread : threads) thread.join();
+    for (GuardedThread& thread : threads) thread.join();
+    for (const std::exception_ptr& thrown : thrown_) {
+      if (thrown != nullptr) std::rethrow_exception(thrown);
+    }
     if (report_progress) report_progress(1);
     return {};
   }
@@ -192,10 +197,17 @@ class Workers {
   // Each worker writes only the results of its own tasks. They may be read after run().
   void work() {
     for (size_t task = progress_.take(); task < settings_.size(); task = progress_.take()) {
+      perform(task);
+      progress_.finish(task);  // also after an exception, because run() waits for all tasks
+    }
+  }
+  void perform(size_t task) {
+    try {
       results_[task] = tuner_.attempt(settings_[task], [this, task](double fraction) {
         progress_.set_fraction(task, fraction);
       });
-      progress_.finish(task);
+    } catch (...) {
+      thrown_[task] = std::current_exception();
     }
   }
 
@@ -203,6 +215,7 @@ class Workers {
   const std::vector<Setting>& settings_;
   TaskProgress progress_;
   std::vector<Result<Trial>> results_;
+  std::vector<std::exception_ptr> thrown_;  // by each task, such as std::bad_alloc
 };
 
 // Returns the index of the best trial that completes and satisfies the predicate.

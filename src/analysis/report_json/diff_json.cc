@@ -48,13 +48,13 @@ size_t ComparedSide::bytes() const {
 }
 
 ComparedRuns compare_runs(const DeviceRecording& base, const DeviceRecording& now,
-                          ComparisonPoint at) {
+                          ComparisonPoint at, const std::function<bool()>& keep_going) {
   ComparedRuns compared{.at = at,
                         .base = {.run = base, .selected = present_in(base, at)},
                         .now = {.run = now, .selected = present_in(now, at)}};
   compared.base.stack_numbers = compared.stacks.add(base.snapshot().tables);
   compared.now.stack_numbers = compared.stacks.add(now.snapshot().tables);
-  compared.diff = make_diff(compared.base.as_diff_side(), compared.now.as_diff_side());
+  compared.diff = make_diff(compared.base.as_diff_side(), compared.now.as_diff_side(), keep_going);
   return compared;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -37,9 +38,9 @@ struct ComparedRuns {
   Diff diff{};
 };
 
-// REQUIRES: the recordings outlive the result.
+// `keep_going` as in make_diff(). REQUIRES: the recordings outlive the result.
 ComparedRuns compare_runs(const DeviceRecording& base, const DeviceRecording& now,
-                          ComparisonPoint at);
+                          ComparisonPoint at, const std::function<bool()>& keep_going = {});
 
 nlohmann::ordered_json diff_json(const ComparedRuns& compared);
 

@@ -5,18 +5,25 @@
 
 #include <fmt/format.h>
 
+#include <new>
+
 #include "base/units.h"
 #include "cli/terminal/plot.h"
 #include "cli/terminal/stack_text.h"
+#include "files/read_snapshot.h"
 
 namespace ashlar {
 
 Result<DeviceRecording> read_run(const std::string& file, std::optional<uint64_t> device) {
-  Result<std::shared_ptr<const Recording>> recording = Recording::open(file);
-  if (!recording.ok()) return recording.status();
-  Result<DeviceRecording> selected = select_device(*std::move(recording), device);
-  if (!selected.ok()) return Status::invalid_argument("--device: " + selected.status().message());
-  return selected;
+  try {
+    Result<std::shared_ptr<const Recording>> recording = Recording::open(file);
+    if (!recording.ok()) return recording.status();
+    Result<DeviceRecording> selected = select_device(*std::move(recording), device);
+    if (!selected.ok()) return Status::invalid_argument("--device: " + selected.status().message());
+    return selected;
+  } catch (const std::bad_alloc&) {
+    return out_of_memory_error(file);
+  }
 }
 
 Result<DeviceRecording> read_history(const std::string& file, std::optional<uint64_t> device,

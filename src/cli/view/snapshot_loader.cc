@@ -8,36 +8,52 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
-#include <thread>
+#include <new>
 
 #include "analysis/recording.h"
+#include "base/guarded_thread.h"
 #include "base/text.h"
-#include "base/thread.h"
 #include "files/input.h"
 #include "files/read_snapshot.h"
 
 namespace ashlar {
+namespace {
 
-Result<bool> SnapshotLoader::run(const std::vector<std::string>& files,
-                                 const StopSignals& signals) {
+// Makes an event descriptor readable at the end of its scope.
+class Notification {
+ public:
+  explicit Notification(int event_fd) : event_fd_(event_fd) {}
+  ~Notification() {
+    const uint64_t one = 1;
+    (void)!::write(event_fd_, &one, sizeof(one));
+  }
+  Notification(const Notification&) = delete;
+  Notification& operator=(const Notification&) = delete;
+
+ private:
+  const int event_fd_;
+};
+
+}  // namespace
+
+Status SnapshotLoader::run(const std::vector<std::string>& files, const StopSignals& signals) {
   const UniqueFd done(::eventfd(0, EFD_CLOEXEC));
   if (!done.valid())
     return Status::device_fault("eventfd", errno, "cannot create an event descriptor");
   Status status;
-  Result<std::thread> reader = start_thread([&] {
+  Result<GuardedThread> reader = GuardedThread::start([&] {
+    const Notification at_end(done.get());
     status = load(files);
-    const uint64_t one = 1;
-    (void)!::write(done.get(), &one, sizeof(one));
   });
   if (!reader.ok()) return reader.status();
-  const bool is_stopped = signals.wait_for_either(done.get());
-  if (is_stopped) stop();
+  // The reader may be in the middle of a long computation. Nothing needs to be cleaned up, so the
+  // process ends without waiting for it.
+  if (signals.wait_for_either(done.get())) std::_Exit(StopSignals::exit_code());
   reader->join();
-  if (is_stopped) return false;
-  if (!status.ok()) return status;
-  handler_.finish_loading();
-  return true;
+  if (status.ok()) handler_.finish_loading();
+  return status;
 }
 
 Status SnapshotLoader::load(const std::vector<std::string>& files) {
@@ -46,7 +62,6 @@ Status SnapshotLoader::load(const std::vector<std::string>& files) {
   }
   for (const std::string& file : files) {
     if (Status status = load_file(file); !status.ok()) return status;
-    if (!is_running()) break;
   }
   return {};
 }
@@ -66,23 +81,17 @@ Status SnapshotLoader::load_file(const std::string& file) {
   ReadOptions options;
   options.input.on_progress = [&](double share) {
     handler_.set_progress("reading " + name, share);
-    return is_running();
+    return true;
   };
   handler_.set_progress("reading " + name, 0);
   Result<Snapshot> snapshot = read_snapshot(file, options);
   if (!snapshot.ok()) return snapshot.status();
   handler_.set_progress("preparing " + name, 1);
-  return view_.add(Recording::create(name, *std::move(snapshot))).status();
-}
-
-bool SnapshotLoader::is_running() const {
-  MutexLock lock(mutex_);
-  return is_running_;
-}
-
-void SnapshotLoader::stop() {
-  MutexLock lock(mutex_);
-  is_running_ = false;
+  try {
+    return view_.add(Recording::create(name, *std::move(snapshot))).status();
+  } catch (const std::bad_alloc&) {
+    return out_of_memory_error(file);
+  }
 }
 
 std::string file_name(const std::string& path) {

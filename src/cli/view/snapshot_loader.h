@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "ashlar/status.h"
-#include "base/mutex.h"
 #include "cli/view/stop_signals.h"
 #include "view/live_process.h"
 #include "view/viewer.h"
@@ -22,23 +21,19 @@ class SnapshotLoader {
       : view_(view), handler_(handler), live_(live) {}
 
   // Takes snapshots of the monitored process, if any, then reads the files in order, and reports
-  // progress to the page. Returns false if a signal arrived first. Fails like
-  // LiveProcess::take_snapshots(), read_snapshot() and Viewer::add(). kDeviceFault: no thread or
-  // event descriptor could be created.
-  Result<bool> run(const std::vector<std::string>& files, const StopSignals& signals);
+  // progress to the page. If a signal arrives first, ends the process with the exit code of the
+  // signal. Fails like LiveProcess::take_snapshots(), read_snapshot() and Viewer::add().
+  // kDeviceFault: no thread or event descriptor could be created.
+  Status run(const std::vector<std::string>& files, const StopSignals& signals);
 
  private:
   Status load(const std::vector<std::string>& files);
   Status load_live();
   Status load_file(const std::string& file);
-  bool is_running() const;
-  void stop();
 
   view::Viewer& view_;
   view::ViewerHandler& handler_;
   view::LiveProcess* const live_;
-  mutable Mutex mutex_;
-  bool is_running_ ASHLAR_GUARDED_BY(mutex_) = true;
 };
 
 // Returns the file name without its folders; "standard input" for "-".

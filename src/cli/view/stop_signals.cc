@@ -1,34 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks the signals and polls a signalfd(2), without ever reading from it.
+// A signal handler writes to an eventfd(2), which is never read.
 #include "cli/view/stop_signals.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <sys/signalfd.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include "base/text.h"
 
 namespace ashlar {
+namespace {
+
+constexpr int kSignalExitBase = 128;  // as in shells
+
+std::atomic<int> event_fd = -1;
+std::atomic<int> first_signal = 0;
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler uses the variables above");
+
+void handle_signal(int signal) {
+  const int saved_errno = errno;
+  int none = 0;
+  if (!first_signal.compare_exchange_strong(none, signal)) ::_exit(kSignalExitBase + signal);
+  const uint64_t one = 1;
+  (void)!::write(event_fd.load(), &one, sizeof(one));
+  errno = saved_errno;
+}
+
+}  // namespace
 
 Result<StopSignals> StopSignals::take() {
-  sigset_t wanted;
-  ::sigemptyset(&wanted);
-  ::sigaddset(&wanted, SIGINT);
-  ::sigaddset(&wanted, SIGTERM);
-  ::pthread_sigmask(SIG_BLOCK, &wanted, nullptr);
-  UniqueFd signals(::signalfd(-1, &wanted, SFD_CLOEXEC));
+  UniqueFd signals(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!signals.valid()) {
-    return Status::device_fault("signalfd", errno,
+    return Status::device_fault("eventfd", errno,
                                 text("cannot wait for signals: ", std::strerror(errno)));
   }
+  event_fd = signals.get();
+  struct sigaction action {};
+  action.sa_handler = handle_signal;
+  action.sa_flags = SA_RESTART;
+  ::sigemptyset(&action.sa_mask);
+  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
   return StopSignals(std::move(signals));
 }
+
+int StopSignals::exit_code() { return kSignalExitBase + first_signal.load(); }
 
 void StopSignals::wait() const { wait_for_either(-1); }
 

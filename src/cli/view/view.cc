@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -132,20 +133,22 @@ ExitCode serve(const ViewArguments& arguments, std::string page, const Session& 
     has_browser = ticket.ok() && start_browser(*ticket, session.environment);
   }
   SnapshotLoader loading(view, handler, live_source);
-  const Result<bool> loaded = loading.run(arguments.files, *signals);
-  if (!loaded.ok()) {
-    handler.set_error(loaded.status().message());
-    const ExitCode code = print_failure(loaded.status(), session);
+  ExitCode code = ExitCode::kSuccess;
+  if (const Status loaded = loading.run(arguments.files, *signals); loaded.ok()) {
+    signals->wait();
+  } else {
+    handler.set_error(loaded.message());
+    code = print_failure(loaded, session);
     // An open page shows the failure and lets the user choose another file.
     if (has_browser || handler.has_been_requested()) {
       session.console.print_message("open another file in the page, or press Ctrl-C to quit");
       const bool is_stopped = signals->wait_for(kRetryTimeout);
       if (!is_stopped && handler.has_content()) signals->wait();
     }
-    return code;
   }
-  if (*loaded) signals->wait();
-  return ExitCode::kSuccess;
+  // Without waiting for threads that read an uploaded file or compute a response, which may take
+  // long. Nothing needs to be cleaned up.
+  std::_Exit(static_cast<int>(code));
 }
 
 ExitCode write_file(const ViewArguments& arguments, const std::string& page,

@@ -89,5 +89,13 @@ TEST(DiffTest, IsEmptyForEmptyRecordings) {
   EXPECT_TRUE(diff_of(base, now).by_stack.empty());
 }
 
+TEST(DiffTest, EndsEarlyWhenCancelled) {
+  TraceBuilder trace;
+  trace.alloc(0, 100).from(1);
+  const Side side(trace);
+  const Diff diff = make_diff(side.as_diff_side(), side.as_diff_side(), [] { return false; });
+  EXPECT_EQ(diff.by_stack.size(), 0U);
+}
+
 }  // namespace
 }  // namespace ashlar

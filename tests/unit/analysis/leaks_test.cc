@@ -199,5 +199,12 @@ TEST(LeaksTest, FindsNothingInAShortTrace) {
   EXPECT_TRUE(find_leaks({}, {}, {}).leaks.empty());
 }
 
+TEST(LeaksTest, EndsEarlyWhenCancelled) {
+  Loop loop;
+  for (size_t i = 0; i < kSteps; ++i) loop.keep(1000, 3);
+  EXPECT_EQ(leaks_in(loop.trace, {.keep_going = [] { return true; }}).leaks.size(), 1U);
+  EXPECT_EQ(leaks_in(loop.trace, {.keep_going = [] { return false; }}).leaks.size(), 0U);
+}
+
 }  // namespace
 }  // namespace ashlar

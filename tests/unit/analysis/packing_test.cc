@@ -167,5 +167,13 @@ TEST(PackingTest, IsDeterministic) {
   EXPECT_EQ(pack(lifetimes).addresses, pack(lifetimes).addresses);
 }
 
+TEST(PackingTest, EndsEarlyWhenCancelled) {
+  const std::vector<Lifetime> lifetimes(10, Lifetime{.begin = 0, .end = 1, .bytes = 512});
+  const Packing packing = pack(lifetimes, {.keep_going = [] { return false; }});
+  EXPECT_EQ(packing.attempt_count, 1U);
+  EXPECT_EQ(packing.in_gaps_count, 0U);
+  EXPECT_TRUE(is_valid_packing(lifetimes, packing));
+}
+
 }  // namespace
 }  // namespace ashlar

@@ -162,5 +162,15 @@ TEST_F(OomTest, OmitsTheStateIfTheReplayDoesNotFail) {
   EXPECT_FALSE(report->state);
 }
 
+TEST_F(OomTest, StopsWhenCancelled) {
+  fail_allocation(30 * kMiB, kPlentyBytes);
+  uint32_t poll_count = 0;
+  options_.tuning.keep_going = [&] { return ++poll_count > 1; };  // only the first poll cancels
+  const Allocations allocations = find_allocations(trace_.snapshot(), kTraceDevice);
+  const auto report = explain_oom(trace_.snapshot(), allocations, options_);
+  EXPECT_TRUE(report.status().is(StatusKind::kTimeout));
+  EXPECT_EQ(poll_count, 1U) << "the first replay polls, too";
+}
+
 }  // namespace
 }  // namespace ashlar

@@ -58,6 +58,15 @@ TEST_F(ReplayTest, StopsWhenCancelled) {
   EXPECT_TRUE(replay(trace_.snapshot(), allocations, options_).status().is(StatusKind::kTimeout));
 }
 
+TEST_F(ReplayTest, StopsInTheMiddleOfATrace) {
+  for (uint64_t i = 0; i < 1000; ++i) trace_.alloc(kBase + i * kMiB, 512);
+  const Allocations allocations = find_allocations(trace_.snapshot(), options_.device);
+  uint32_t poll_count = 0;
+  options_.keep_going = [&] { return ++poll_count < 3; };
+  EXPECT_TRUE(replay(trace_.snapshot(), allocations, options_).status().is(StatusKind::kTimeout));
+  EXPECT_EQ(poll_count, 3U);
+}
+
 constexpr uint64_t kSegment2 = kBase + 20 * kMiB;
 constexpr uint64_t kSegment3 = kBase + 40 * kMiB;
 
