@@ -10,7 +10,7 @@ namespace ashlar {
 namespace {
 
 // `xz -9` uses a dictionary of 64 MiB; a header can request 4 GiB.
-constexpr uint64_t kMaxMemoryBytes = uint64_t{256} << 20;
+constexpr uint64_t kMaxMemoryBytes = uint64_t{128} << 20;
 
 class XzDecoder final : public Decoder {
  public:
@@ -38,7 +38,7 @@ class XzDecoder final : public Decoder {
  private:
   static Status failure(lzma_ret code) {
     if (code == LZMA_MEMLIMIT_ERROR) {
-      return Status::format("the xz data needs more than 256 MiB to decompress (expected less)");
+      return Status::format("the xz data needs more than 128 MiB to decompress (expected less)");
     }
     return Status::format(text("the xz data is corrupt (liblzma error ", int{code},
                                "; expected a complete .xz file)"));

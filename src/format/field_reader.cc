@@ -83,6 +83,10 @@ bool FieldReader::can_hold(size_t bytes) {
   return store_.can_hold(bytes) || fail(store_.problem());
 }
 
+bool FieldReader::charge_text(size_t bytes) {
+  return store_.charge_text(bytes) || fail(store_.problem());
+}
+
 bool FieldReader::append_strings(Value first, Value second, StringPairs& out) {
   const std::string_view left = text_of(first);
   const std::string_view right = text_of(second);

@@ -45,6 +45,8 @@ class FieldReader {
   bool charge(size_t bytes);
   // Fails if charge() would fail, but charges nothing.
   bool can_hold(size_t bytes);
+  // As ValueStore::charge_text().
+  bool charge_text(size_t bytes);
   // Appends copies of two strings, and charges for the copies.
   using StringPairs = std::vector<std::pair<std::string, std::string>>;
   bool append_strings(Value first, Value second, StringPairs& out);

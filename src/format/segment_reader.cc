@@ -20,7 +20,8 @@ bool SegmentReader::read_segments(Key key, Value list, std::vector<SnapshotSegme
     if (!read_segment(items[i], segment)) {
       return fields_.fail(text(key_text(key), "[", i, "]", fields_.problem()));
     }
-    if (!fields_.charge(sizeof(segment))) return false;
+    // The replay and the viewer each have a record of the segment.
+    if (!fields_.charge(3 * sizeof(segment))) return false;
     segments.push_back(std::move(segment));
   }
   return check_overlaps(key, segments);
@@ -99,9 +100,9 @@ bool SegmentReader::read_segment_field(Key key, Value value, SnapshotSegment& se
 bool SegmentReader::read_blocks(Value list, SnapshotSegment& segment) {
   std::span<const Value> items;
   if (!fields_.list(Key::kBlocks, list, items)) return fields_.fail(": " + fields_.problem());
-  if (!fields_.charge(items.size() * sizeof(SnapshotBlock))) {
-    return fields_.fail(": " + fields_.problem());
-  }
+  // A block may become an allocation in analyses.
+  constexpr size_t kBlockBytes = sizeof(SnapshotBlock) + 192;
+  if (!fields_.charge(items.size() * kBlockBytes)) return fields_.fail(": " + fields_.problem());
   segment.blocks.reserve(items.size());
   DeviceAddress next = segment.address;
   for (size_t i = 0; i < items.size(); ++i) {
@@ -199,7 +200,7 @@ bool SegmentReader::read_stack(StackId& stack) {
       fields_.store().items(frames).empty()) {
     stack_values_.frames = {};
   }
-  return stacks_.read(stack_values_, stack);
+  return stacks_.read(stack_values_, stack) && fields_.charge_text(stacks_.text_bytes(stack));
 }
 
 bool SegmentReader::check_tiling(const SnapshotSegment& segment) {

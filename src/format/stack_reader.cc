@@ -12,6 +12,11 @@ namespace {
 
 // Estimated memory of a frame or stack besides its contents.
 constexpr size_t kTableEntryBytes = 192;
+// Estimated text of a frame besides its strings.
+constexpr size_t kFrameTextBytes = 48;
+// Estimated memory of a frame in a report besides its strings. Reports repeat the frames in each
+// stack.
+constexpr size_t kReportedFrameBytes = 128;
 // Marks forward stacks in the number of a converted list.
 constexpr uint32_t kForwardBit = uint32_t{1} << 31;
 
@@ -147,12 +152,24 @@ bool StackReader::make_frame(std::span<const Value> items, uint32_t& frame) {
   return fields_.charge(frame_bytes);
 }
 
+size_t frame_text_bytes(const Frame& frame) {
+  size_t bytes = kFrameTextBytes + frame.name.size() + frame.filename.size();
+  for (const auto& [name, value] : frame.extra) bytes += name.size() + value.size();
+  return bytes;
+}
+
 bool StackReader::intern(std::span<const uint32_t> frames, std::span<const std::string> forward,
                          StackId& stack) {
   size_t bytes = frames.size_bytes();
-  for (const std::string& line : forward) bytes += sizeof(std::string) + line.size();
-  // The index and the table each hold a copy of the stack.
-  const size_t stack_bytes = kTableEntryBytes + 2 * bytes;
+  size_t text_bytes = 0;
+  for (const uint32_t frame : frames) text_bytes += frame_text_bytes(tables_.frames[frame]);
+  for (const std::string& line : forward) {
+    bytes += sizeof(std::string) + line.size();
+    text_bytes += line.size();
+  }
+  // The index and the table each hold a copy of `bytes`, and a report may hold the text.
+  const size_t stack_bytes =
+      kTableEntryBytes + 2 * bytes + kReportedFrameBytes * frames.size() + text_bytes;
   if (!fields_.can_hold(stack_bytes)) return false;
   key_.clear();
   append_text(key_, {reinterpret_cast<const char*>(frames.data()), frames.size_bytes()});
@@ -165,19 +182,23 @@ bool StackReader::intern(std::span<const uint32_t> frames, std::span<const std::
   stack_index_.emplace(key_, stack.value());
   tables_.stacks.push_back(
       {.frames = {frames.begin(), frames.end()}, .forward = {forward.begin(), forward.end()}});
+  stack_text_bytes_.push_back(text_bytes);
   return fields_.charge(stack_bytes);
 }
 
-StringId StackReader::string(Value string, Key none) {
-  if (key_of(string) == none) return StringId();
+bool StackReader::intern_string(Value string, Key none, StringId& made) {
+  made = StringId();
+  if (key_of(string) == none) return true;
   const uint32_t index = string.index();
   if (index >= string_ids_.size()) string_ids_.resize(fields_.store().string_count());
   uint32_t& id = string_ids_[index];
   if (id == 0) {
+    if (!fields_.charge(sizeof(std::string) + fields_.text_of(string).size())) return false;
     id = static_cast<uint32_t>(tables_.strings.size());
     tables_.strings.emplace_back(fields_.text_of(string));
   }
-  return StringId(id);
+  made = StringId(id);
+  return true;
 }
 
 }  // namespace ashlar

@@ -29,8 +29,13 @@ class StackReader {
   // on errors; the FieldReader then has the message.
   bool read(const StackValues& values, StackId& stack);
 
-  // Interns a string. If its text is `none`, which means "no string", returns StringId(0).
-  StringId string(Value string, Key none);
+  // Interns a string; StringId(0) if its text is `none`, which means "no string". Returns false on
+  // errors; the FieldReader then has the message.
+  bool intern_string(Value string, Key none, StringId& made);
+
+  // Returns the bytes of text that a format without sharing needs for a stack.
+  size_t text_bytes(StackId stack) const { return stack_text_bytes_[stack.value()]; }
+  size_t text_bytes(StringId string) const { return tables_.strings[string.value()].size(); }
 
  private:
   bool read_frames(Value list, StackId& stack);
@@ -45,6 +50,7 @@ class StackReader {
   SnapshotTables& tables_;
   std::unordered_map<std::string, uint32_t, SeededHash> frame_index_;  // keyed by content
   std::unordered_map<std::string, uint32_t, SeededHash> stack_index_;
+  std::vector<size_t> stack_text_bytes_ = {0};  // indexed by StackId
   std::vector<std::vector<std::string>> forward_stacks_;
   std::unordered_map<uint64_t, uint32_t>
       pair_index_;                // (stack, forward stack) to the combined stack

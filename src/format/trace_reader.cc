@@ -10,6 +10,9 @@ namespace {
 
 // The number that adopt() gives to entries that are not kept.
 constexpr uint32_t kNotKept = UINT32_MAX;
+// Memory of an entry and of what analyses derive from it: an allocation, a point of the timeline,
+// and a block in a replay.
+constexpr size_t kEntryBytes = sizeof(TraceEntry) + 192;
 
 bool has_key(std::span<const Value> items, Key key) {
   for (size_t i = 0; i < items.size(); i += 2) {
@@ -28,7 +31,7 @@ DictAdopter::Outcome TraceReader::adopt(std::span<const Value> items, uint32_t& 
     number = kNotKept;
     return Outcome::kAdopted;
   }
-  if (!fields_.charge(sizeof(TraceEntry))) return Outcome::kInvalid;
+  if (!charge(made.entry)) return Outcome::kInvalid;
   number = static_cast<uint32_t>(adopted_.size());
   adopted_.push_back(made.entry);
   return Outcome::kAdopted;
@@ -54,11 +57,6 @@ bool TraceReader::read_trace(Value list, std::vector<TraceEntry>& trace) {
   std::span<const Value> items;
   if (!fields_.list(Key::kDeviceTraces, list, items)) return fields_.fail(": " + fields_.problem());
   if (take_whole(items, trace)) return true;
-  // A list can contain the same entry many times, so the memory of the copies is charged.
-  if (!fields_.charge(items.size() * sizeof(TraceEntry))) {
-    return fields_.fail(": " + fields_.problem());
-  }
-  trace.reserve(items.size());
   for (size_t i = 0; i < items.size(); ++i) {
     const bool is_dict = items[i].kind == ValueKind::kDict;
     const std::optional<uint32_t> adopted =
@@ -66,18 +64,27 @@ bool TraceReader::read_trace(Value list, std::vector<TraceEntry>& trace) {
     if (adopted && is_taken_) {
       return fields_.fail(text("[", i, "]: an entry of another trace (expected each entry once)"));
     }
-    if (adopted) {
-      if (*adopted != kNotKept) trace.push_back(adopted_[*adopted]);
-      continue;
-    }
+    if (adopted == kNotKept) continue;
     Entry made;
     std::span<const Value> fields;
-    if (!fields_.dict(Key::kDeviceTraces, items[i], fields) || !read(fields, made)) {
+    if (adopted) {
+      made.entry = adopted_[*adopted];
+    } else if (!fields_.dict(Key::kDeviceTraces, items[i], fields) || !read(fields, made)) {
       return fields_.fail(text("[", i, "]: ", fields_.problem()));
     }
-    if (made.is_kept) trace.push_back(made.entry);
+    if (!made.is_kept) continue;
+    // A list can contain the same entry many times, so each copy is charged.
+    if (!charge(made.entry)) return fields_.fail(text("[", i, "]: ", fields_.problem()));
+    trace.push_back(made.entry);
   }
   return true;
+}
+
+bool TraceReader::charge(const TraceEntry& entry) {
+  return fields_.charge(kEntryBytes) &&
+         fields_.charge_text(stacks_.text_bytes(entry.stack) +
+                             stacks_.text_bytes(entry.compile_context) +
+                             stacks_.text_bytes(entry.user_metadata));
 }
 
 // Fast path for a file with one trace: moves all adopted entries instead of copying them. Later
@@ -133,13 +140,11 @@ bool TraceReader::read_field(Key key, Value value, Entry& made) {
     case Key::kCompileContext:
       if (!fields_.string(key, value)) return false;
       entry.has_compile_context = true;
-      entry.compile_context = stacks_.string(value, Key::kNotAvailable);
-      return true;
+      return stacks_.intern_string(value, Key::kNotAvailable, entry.compile_context);
     case Key::kUserMetadata:
       if (!fields_.string(key, value)) return false;
       entry.has_user_metadata = true;
-      entry.user_metadata = stacks_.string(value, Key::kNothing);
-      return true;
+      return stacks_.intern_string(value, Key::kNothing, entry.user_metadata);
     case Key::kPoolId: entry.has_pool = true; return fields_.pool(key, value, entry.pool);
     case Key::kFrames: stack_values_.frames = value; return true;
     case Key::kForwardFrames: stack_values_.forward = value; return true;

@@ -35,6 +35,7 @@ class TraceReader final : public DictAdopter {
   bool read_field(Key key, Value value, Entry& made);
   bool read_action(Value value, Entry& made);
   bool read_trace(Value list, std::vector<TraceEntry>& trace);
+  bool charge(const TraceEntry& entry);
   bool take_whole(std::span<const Value> items, std::vector<TraceEntry>& trace);
 
   FieldReader& fields_;

@@ -19,6 +19,27 @@ constexpr size_t kStringOverheadBytes = 96;
 constexpr size_t kItemListOverheadBytes = 48;
 constexpr size_t kMaxObjects = UINT32_MAX;
 
+// A limit that grows with the file. Up to kSmallFileBytes it is constant.
+struct ScaledLimit {
+  size_t small_file_bytes;     // for a small file
+  size_t bytes_per_file_byte;  // for each further byte of the file
+};
+constexpr uint64_t kSmallFileBytes = 10 * kKiB;
+// Recorded files need less than 300 bytes of values and 8 KiB of text per byte of the
+// xz-compressed file.
+constexpr ScaledLimit kValueLimit = {12 * kMiB, 8 * kKiB};
+constexpr ScaledLimit kTextLimit = {256 * kMiB, 64 * kKiB};
+
+// Returns the limit for a file of which `file_bytes` have been read, at most `max_bytes`.
+size_t limit_for(const std::atomic<uint64_t>* file_bytes, const ScaledLimit& limit,
+                 size_t max_bytes) {
+  if (file_bytes == nullptr) return max_bytes;
+  const uint64_t read_bytes = file_bytes->load(std::memory_order_relaxed);
+  const uint64_t further = read_bytes - std::min(read_bytes, kSmallFileBytes);
+  if (further > max_bytes / limit.bytes_per_file_byte) return max_bytes;
+  return std::min(max_bytes, limit.small_file_bytes + limit.bytes_per_file_byte * further);
+}
+
 }  // namespace
 
 std::string_view name(ValueKind kind) {
@@ -28,7 +49,7 @@ std::string_view name(ValueKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-ValueStore::ValueStore(const ReadLimits& limits) : limit_bytes_(limits.value_bytes) {}
+ValueStore::ValueStore(const ReadLimits& limits) : limits_(limits) {}
 
 bool ValueStore::add_string(std::string_view bytes, Value& made) {
   if (const auto known = string_index_.find(bytes); known != string_index_.end()) {
@@ -116,12 +137,32 @@ bool ValueStore::charge(size_t bytes) {
 }
 
 bool ValueStore::can_hold(size_t bytes) {
-  if (bytes > limit_bytes_ - charged_bytes_) {
-    problem_ = text("the values need more than ", format_bytes(limit_bytes_),
-                    " of memory (expected less)");
+  const size_t limit_bytes = value_limit_bytes();
+  if (charged_bytes_ <= limit_bytes && bytes <= limit_bytes - charged_bytes_) return true;
+  problem_ =
+      text("the values need more than ", format_bytes(limit_bytes), " of memory (expected less",
+           limits_.file_bytes == nullptr ? ")" : " for a file of this size)");
+  return false;
+}
+
+bool ValueStore::charge_text(size_t bytes) {
+  const size_t limit_bytes = text_limit_bytes();
+  if (text_bytes_ > limit_bytes || bytes > limit_bytes - text_bytes_) {
+    problem_ =
+        text("the shared text of the file expands to more than ", format_bytes(limit_bytes),
+             " (expected less", limits_.file_bytes == nullptr ? ")" : " for a file of this size)");
     return false;
   }
+  text_bytes_ += bytes;
   return true;
+}
+
+size_t ValueStore::value_limit_bytes() const {
+  return limit_for(limits_.file_bytes, kValueLimit, limits_.value_bytes);
+}
+
+size_t ValueStore::text_limit_bytes() const {
+  return limit_for(limits_.file_bytes, kTextLimit, limits_.text_bytes);
 }
 
 bool ValueStore::add_object(ValueKind kind, Value& made) {

@@ -10,6 +10,7 @@
 // message. Not thread safe.
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <deque>
@@ -24,14 +25,21 @@
 namespace ashlar {
 
 // Bounds on the work that a file can cause. A history of three million entries with stacks needs
-// about a quarter of the default `value_bytes`.
+// about half of the default `value_bytes`.
 struct ReadLimits {
-  // Memory for the values of one file while it is read. Excess capacity of tables is not counted.
+  // Memory for the values of one file while it is read, and for its analysis. Excess capacity of
+  // tables is not counted.
   size_t value_bytes = size_t{2} << 30;
+  // Text of a file in which nothing is shared, see ValueStore::charge_text().
+  size_t text_bytes = size_t{1} << 40;
+  // The number of bytes of the file that have been read so far, before decompression; null:
+  // unknown. If known, it lowers both limits, so that a small file cannot exhaust memory or time.
+  // REQUIRES: outlives the store.
+  const std::atomic<uint64_t>* file_bytes = nullptr;
 };
 
-// Exclusive upper limit of the device indexes in a file.
-inline constexpr uint64_t kMaxDevices = 4096;
+// Exclusive upper limit of the device indexes in a file. PyTorch's indexes have eight bits.
+inline constexpr uint64_t kMaxDevices = 128;
 // Upper limit of the sizes in a file, except the sizes of failed requests: the largest address
 // space of a process on x86-64.
 inline constexpr size_t kMaxSizeBytes = size_t{1} << 47;
@@ -165,6 +173,9 @@ class ValueStore {
   bool charge(size_t bytes);
   // Returns whether charge() would succeed.
   bool can_hold(size_t bytes);
+  // Counts text that formats without sharing repeat, such as the frames of the stack of each trace
+  // entry in JSON. Fails if the limit would be exceeded.
+  bool charge_text(size_t bytes);
   const std::string& problem() const { return problem_; }
 
  private:
@@ -184,8 +195,12 @@ class ValueStore {
   bool add_items(Object& object, std::span<const Value> items);
   void drop_items(Object& object);
 
-  const size_t limit_bytes_;
+  size_t value_limit_bytes() const;
+  size_t text_limit_bytes() const;
+
+  const ReadLimits limits_;
   size_t charged_bytes_ = 0;
+  size_t text_bytes_ = 0;
   DictAdopter* adopter_ = nullptr;
   std::deque<std::string> strings_;
   std::unordered_map<std::string_view, uint32_t, SeededHash> string_index_;

@@ -124,9 +124,9 @@ Result<std::vector<uint32_t>> Viewer::add(const std::shared_ptr<const Recording>
   }
   MutexLock lock(mutex_);
   if (documents_.size() + made.size() > kMaxDocuments) {
-    return Status::invalid_argument(text("too many documents: ", documents_.size(),
-                                         " are open (at most ", kMaxDocuments,
-                                         "); start another viewer"));
+    return Status::invalid_argument(text(
+        recording->name(), ": cannot add ", made.size(), " devices to the ", documents_.size(),
+        " that are open (expected at most ", kMaxDocuments, " in total); start another viewer"));
   }
   std::vector<uint32_t> numbers;
   for (std::unique_ptr<const LoadedDocument>& each : made) {

@@ -15,15 +15,6 @@
 #include "ashlar/unique_fd.h"
 #include "cli/cli_json.h"
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define ASHLAR_TEST_SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define ASHLAR_TEST_SANITIZED 1
-#endif
-
 namespace ashlar {
 namespace {
 

@@ -6,11 +6,15 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <chrono>
+#include <thread>
 
 #include "ashlar/unique_fd.h"
 
@@ -50,6 +54,39 @@ std::vector<char*> pointers_to(std::vector<std::string>& strings) {
   return pointers;
 }
 
+// Limits the address space of this process, and so of the child that it starts next.
+class AddressSpaceLimit {
+ public:
+  explicit AddressSpaceLimit(size_t bytes) {
+    EXPECT_EQ(getrlimit(RLIMIT_AS, &before_), 0);
+    rlimit limited = before_;
+    if (bytes > 0) limited.rlim_cur = bytes;
+    EXPECT_EQ(setrlimit(RLIMIT_AS, &limited), 0);
+  }
+  ~AddressSpaceLimit() { EXPECT_EQ(setrlimit(RLIMIT_AS, &before_), 0); }
+  AddressSpaceLimit(const AddressSpaceLimit&) = delete;
+  AddressSpaceLimit& operator=(const AddressSpaceLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+void send_signal(pid_t child, const CliRun& run) {
+  const auto has_ended = [child] {
+    siginfo_t info{};
+    return waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == child;
+  };
+  constexpr int kTimeoutMs = 60'000;
+  constexpr int kPollMs = 20;
+  std::this_thread::sleep_for(std::chrono::milliseconds(run.signal_delay_ms));
+  kill(child, run.signal);
+  for (int waited_ms = 0; waited_ms < kTimeoutMs && !has_ended(); waited_ms += kPollMs) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));
+  }
+  if (!has_ended()) kill(child, SIGKILL);
+}
+
 }  // namespace
 
 CliOutcome run_cli_into(int standard_output, const CliRun& run) {
@@ -69,13 +106,26 @@ CliOutcome run_cli_into(int standard_output, const CliRun& run) {
   posix_spawn_file_actions_adddup2(&actions, err.get(), STDERR_FILENO);
   if (!run.folder.empty()) posix_spawn_file_actions_addchdir_np(&actions, run.folder.c_str());
   pid_t child = 0;
-  const int error = posix_spawn(&child, ASHLAR_CLI_PATH, &actions, nullptr,
-                                pointers_to(arguments).data(), pointers_to(environment).data());
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t default_signals;
+  sigemptyset(&default_signals);
+  sigaddset(&default_signals, SIGINT);  // ignored in tests that run in the background of a shell
+  posix_spawnattr_setsigdefault(&attributes, &default_signals);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  int error = 0;
+  {
+    const AddressSpaceLimit limit(run.max_address_space_bytes);
+    error = posix_spawn(&child, ASHLAR_CLI_PATH, &actions, &attributes,
+                        pointers_to(arguments).data(), pointers_to(environment).data());
+  }
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   CliOutcome outcome;
   EXPECT_EQ(error, 0) << ASHLAR_CLI_PATH << " cannot be started";
   if (error != 0) return outcome;
 
+  if (run.signal != 0) send_signal(child, run);
   int status = 0;
   rusage usage = {};
   EXPECT_EQ(wait4(child, &status, 0, &usage), child);

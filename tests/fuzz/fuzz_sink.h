@@ -12,7 +12,8 @@
 
 namespace ashlar {
 
-inline constexpr ReadLimits kFuzzLimits = {.value_bytes = size_t{16} << 20};
+inline constexpr ReadLimits kFuzzLimits = {.value_bytes = size_t{16} << 20,
+                                           .text_bytes = size_t{16} << 20};
 
 class FuzzSink final : public ByteSink {
  public:

@@ -88,8 +88,8 @@ TEST(Input, StopsDecompressionBombsAtTheLimit) {
   const std::string zeros(64 << 20, '\0');
   for (const Compression compression : kCompressed) {
     const std::string outcome =
-        read_through(compressed(zeros, compression), {.max_bytes = 10 << 20});
-    EXPECT_THAT(outcome.substr(0, 200), HasSubstr("has more than 10.00 MiB after decompression"));
+        read_through(compressed(zeros, compression), {.max_bytes = 4 << 20});
+    EXPECT_THAT(outcome.substr(0, 200), HasSubstr("has more than 4.00 MiB after decompression"));
   }
 }
 
@@ -106,7 +106,7 @@ TEST(Input, RejectsHugeDictionaries) {
   const std::string bomb =
       std::string(header) + std::string("\xd9\x31\xed\x44", 4) + std::string(100, '\x01');
   EXPECT_THAT(read_through(bomb),
-              testing::AnyOf(HasSubstr("more than 256 MiB"), HasSubstr("is corrupt")));
+              testing::AnyOf(HasSubstr("more than 128 MiB"), HasSubstr("is corrupt")));
 }
 
 TEST(Input, ReportsFilesThatCannotBeOpened) {

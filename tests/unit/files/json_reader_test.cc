@@ -78,7 +78,7 @@ TEST(JsonReader, DropsConvertedValues) {
   Snapshot snapshot = sample_snapshot();
   snapshot.tables.stacks[1].frames.assign(100, 1);
   for (int i = 0; i < 300; ++i) snapshot.device_traces[0].push_back(snapshot.device_traces[0][1]);
-  const Result<Snapshot> read_back = read(written(snapshot), {.value_bytes = size_t{256} << 10});
+  const Result<Snapshot> read_back = read(written(snapshot), {.value_bytes = size_t{512} << 10});
   ASSERT_TRUE(read_back.ok()) << read_back.status().message();
   EXPECT_EQ(*read_back, snapshot);
 }

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "base/text.h"
 #include "unit/format/read_pickle.h"
 
@@ -466,9 +468,9 @@ TEST(SnapshotSchema, RejectsExplosiveSharing) {
   EXPECT_THAT(read_error_message("](" + first + repeat(other, count) + "e"),
               HasSubstr("shared parts of the file expand"));
   const std::string entry = dict({{"action", string("alloc")}, {"size", number(5)}});
-  const std::string trace = "](" + entry + "q\x02h\x02" + repeat(entry, count) + "eq\x01";
+  const std::string trace = "](" + entry + "q\x02" + repeat("h\x02", count) + "eq\x01";
   EXPECT_THAT(
-      read_error_message(dict({{"device_traces", "](" + trace + repeat("h\x01", 4000) + "e"}})),
+      read_error_message(dict({{"device_traces", "](" + trace + repeat("h\x01", 100) + "e"}})),
       HasSubstr("shared parts of the file expand"));
 }
 
@@ -507,6 +509,54 @@ TEST(SnapshotSchema, ChargesForEachCopyOfASharedString) {
               HasSubstr("the values need more than 4.00 MiB"));
 }
 
+// Reports repeat the frames in each stack, so each stack is charged for the text of its frames.
+TEST(SnapshotSchema, ChargesEachStackForItsFrames) {
+  const std::string frames = "](" + frame(std::string(100'000, 'x'), 1) + "q\x01";
+  std::string entries;
+  for (int32_t line = 0; line < 1000; ++line) {
+    const std::string stack = (line == 0 ? frames : "](h\x01"s) + frame("f", line) + "e";
+    entries += dict({{"action", string("alloc")}, {"size", number(5)}, {"frames", stack}});
+  }
+  const std::string bytes = pickle::whole(dict({{"device_traces", list({"](" + entries + "e"})}}));
+  MemorySource source(bytes);
+  EXPECT_THAT(read_snapshot_pickle(source, {.value_bytes = 4 << 20}).status().message(),
+              HasSubstr("the values need more than 4.00 MiB"));
+}
+
+// JSON and CSV repeat the text in each entry.
+TEST(SnapshotSchema, ChargesEachEntryForItsText) {
+  const std::string long_text(10'000, 'x');
+  const auto error_for = [](const std::string& entry) {
+    const std::string bytes = pickle::whole(
+        dict({{"device_traces", list({"](" + entry + "q\x01" + repeat("h\x01", 1000) + "e"})}}));
+    MemorySource source(bytes);
+    return read_snapshot_pickle(source, {.text_bytes = 4 << 20}).status().message();
+  };
+  const std::string action = string("action") + string("alloc");
+  const std::string size = string("size") + number(5);
+  for (const std::string& text :
+       {string("compile_context") + string(long_text), string("user_metadata") + string(long_text),
+        string("frames") + list({frame(long_text, 1)})}) {
+    EXPECT_THAT(error_for("}(" + action + size + text + "u"),
+                HasSubstr("the shared text of the file expands to more than 4.00 MiB"));
+  }
+}
+
+TEST(SnapshotSchema, LimitsMemoryByTheSizeOfTheFile) {
+  const std::string entry = dict({{"action", string("alloc")}, {"size", number(5)}});
+  const std::string bytes = pickle::whole(
+      dict({{"device_traces", list({"](" + entry + "q\x01" + repeat("h\x01", 100'000) + "e"})}}));
+  std::atomic<uint64_t> file_bytes = 1000;
+  MemorySource small(bytes);
+  EXPECT_THAT(read_snapshot_pickle(small, {.file_bytes = &file_bytes}).status().message(),
+              HasSubstr("of memory (expected less for a file of this size)"));
+  file_bytes = bytes.size();
+  MemorySource large(bytes);
+  const Result<Snapshot> read_back = read_snapshot_pickle(large, {.file_bytes = &file_bytes});
+  ASSERT_TRUE(read_back.ok()) << read_back.status().message();
+  EXPECT_EQ(read_back->device_traces[0].size(), 100'001u);
+}
+
 TEST(SnapshotSchema, RejectsATraceSharedByTwoDevices) {
   const std::string entry = dict({{"action", string("alloc")}, {"size", number(5)}});
   EXPECT_THAT(
@@ -516,7 +566,7 @@ TEST(SnapshotSchema, RejectsATraceSharedByTwoDevices) {
 
 TEST(SnapshotSchema, RejectsTooManyDevices) {
   EXPECT_THAT(read_error_message(dict({{"device_traces", "](" + repeat("]", 5000) + "e"}})),
-              HasSubstr("at most 4096 devices"));
+              HasSubstr("at most 128 devices"));
 }
 
 TEST(SnapshotSchema, RejectsEveryTruncation) {

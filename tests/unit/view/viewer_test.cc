@@ -12,6 +12,7 @@
 
 #include "analysis/timeline.h"
 #include "format/snapshot_pickle.h"
+#include "format/value_store.h"
 #include "unit/analysis/trace_builder.h"
 #include "unit/view/columns_reader.h"
 #include "unit/view/random_run.h"
@@ -42,6 +43,17 @@ class ViewerTest : public ::testing::Test {
 
   Viewer viewer_{"ashlar 1.2.3", no_causes};
 };
+
+TEST_F(ViewerTest, LimitsTheNumberOfDocuments) {
+  Snapshot snapshot;
+  snapshot.device_traces.resize(kMaxDevices, {TraceEntry{.action = TraceAction::kSnapshot}});
+  for (size_t count = 0; count < kMaxDocuments; count += kMaxDevices) add(snapshot);
+  const Status refused = viewer_.add(Recording::create("last.pickle", snapshot)).status();
+  EXPECT_TRUE(refused.is(StatusKind::kInvalidArgument));
+  EXPECT_EQ(refused.message(),
+            "last.pickle: cannot add 128 devices to the 1024 that are open (expected at most 1024 "
+            "in total); start another viewer");
+}
 
 TEST_F(ViewerTest, SceneDescribesTheDocuments) {
   TraceBuilder trace;

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Commands on input that needs much memory, and on file contents that would control a terminal.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cli/cli_json.h"
+#include "unit/files/hostile_files.h"
+#include "unit/format/pickle_text.h"
+
+namespace ashlar {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr size_t kMaxResidentBytes = size_t{256} << 20;
+
+class CliHostileInputTest : public ::testing::Test {
+ protected:
+  CliHostileInputTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "ashlar_XXXXXX").string();
+    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  ~CliHostileInputTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(folder_ / name, std::ios::binary) << bytes;
+    return folder_ / name;
+  }
+
+  // A sanitizer's own memory counts as resident, so its presence disables the check.
+  static void expect_small([[maybe_unused]] const CliOutcome& outcome) {
+#if !defined(ASHLAR_TEST_SANITIZED)
+    EXPECT_LT(outcome.peak_resident_bytes, kMaxResidentBytes);
+#endif
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(CliHostileInputTest, RejectsSmallFilesThatNeedMuchMemory) {
+  for (const HostileFile& file : hostile_files()) {
+    if (!file.is_rejected) continue;
+    SCOPED_TRACE(file.name);
+    const CliOutcome outcome = run_cli({.arguments = {"report", write(file.name, file.bytes)}});
+    EXPECT_EQ(outcome.exit_code, kExitUnreadableInput) << outcome.out;
+    EXPECT_THAT(outcome.err, HasSubstr("for a file of this size"));
+    expect_small(outcome);
+  }
+}
+
+TEST_F(CliHostileInputTest, AnalyzesSmallFilesInLittleMemory) {
+#if defined(ASHLAR_TEST_SANITIZED)
+  GTEST_SKIP() << "SKIPPED: takes minutes with a sanitizer; run preset release";
+#endif
+  for (const HostileFile& hostile : hostile_files()) {
+    if (hostile.is_rejected) continue;
+    const std::string file = write(hostile.name, hostile.bytes);
+    const std::vector<std::vector<std::string>> commands = {
+        {"report", file, "--json"}, {"oom", file, "--json"},
+        {"leaks", file, "--json"},  {"tune", file, "--json"},
+        {"replay", file, "--json"}, {"diff", file, file, "--json"},
+        {"gate", file, file},       {"export", file, "--to", "json", "-o", "/dev/null"},
+    };
+    for (const std::vector<std::string>& command : commands) {
+      SCOPED_TRACE(hostile.name + " " + command[0]);
+      const CliOutcome outcome = run_cli({.arguments = command});
+      EXPECT_EQ(outcome.signal, 0);
+      EXPECT_NE(outcome.exit_code, kExitUnreadableInput) << outcome.err;
+      expect_small(outcome);
+    }
+  }
+}
+
+TEST_F(CliHostileInputTest, ReportsThatReadingNeedsMoreMemoryThanAvailable) {
+#if defined(ASHLAR_TEST_SANITIZED)
+  GTEST_SKIP() << "SKIPPED: a sanitizer reserves more addresses than the limit; run preset release";
+#endif
+  using namespace pickle;
+  std::string entries;
+  for (int32_t i = 0; i < 500'000; ++i) {
+    entries += dict({{"action", string("alloc")}, {"addr", number(i)}, {"size", number(5)}});
+  }
+  const std::string file =
+      write("large", whole(dict({{"device_traces", list({"](" + entries + "e"})}})));
+  for (const char* command : {"report", "leaks", "replay"}) {
+    const CliOutcome outcome =
+        run_cli({.arguments = {command, file}, .max_address_space_bytes = size_t{96} << 20});
+    EXPECT_EQ(outcome.exit_code, kExitUnreadableInput) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("reading needs more memory than is available"));
+  }
+}
+
+TEST_F(CliHostileInputTest, TextOfFilesDoesNotControlTheTerminal) {
+  using namespace pickle;
+  const std::string title = "a\x1b]0;title\x07\xe2\x80\xae";  // ends in U+202E
+  const std::string frame =
+      dict({{"name", string(title)}, {"filename", string(title)}, {"line", number(1)}});
+  const std::string entry = dict({{"action", string("alloc")},
+                                  {"addr", number(4096)},
+                                  {"size", number(512)},
+                                  {"compile_context", string(title)},
+                                  {"frames", list({frame})}});
+  const std::string settings = dict({{"roundup_power2_divisions", string(title)}});
+  const std::string file = write(
+      title,
+      whole(dict({{"device_traces", list({list({entry})})}, {"allocator_settings", settings}})));
+  const std::vector<std::vector<std::string>> commands = {
+      {"report", file},        {"report", file, "--json"},
+      {"oom", file},           {"leaks", file},
+      {"tune", file},          {"replay", file},
+      {"diff", file, file},    {"gate", file, file},
+      {"report", file + "/x"}, {"export", file, "--to", "csv", "-o", "-"},
+  };
+  for (const std::vector<std::string>& command : commands) {
+    const CliOutcome outcome = run_cli({.arguments = command});
+    for (const std::string& text : {outcome.out, outcome.err}) {
+      EXPECT_THAT(text, Not(HasSubstr("\x1b"))) << command[0];
+      EXPECT_THAT(text, Not(HasSubstr("\xe2\x80\xae"))) << command[0];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SIGINT ends every command that reads a file or works for long.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "cli/cli_json.h"
+#include "unit/format/pickle_text.h"
+
+namespace ashlar {
+namespace {
+
+constexpr int kExitInterrupted = 128 + SIGINT;
+
+class CliInterruptTest : public ::testing::Test {
+ protected:
+  CliInterruptTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "ashlar_XXXXXX").string();
+    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  ~CliInterruptTest() override { std::filesystem::remove_all(folder_); }
+
+  // A pipe that no program writes.
+  std::string make_pipe() const {
+    const std::string path = folder_ / "pipe";
+    EXPECT_EQ(mkfifo(path.c_str(), 0600), 0);
+    return path;
+  }
+
+  // A recording whose analysis takes minutes.
+  std::string make_large_file() const {
+    using namespace pickle;
+    std::string entries;
+    for (int32_t i = 0; i < 300'000; ++i) {
+      entries += dict({{"action", string("alloc")},
+                       {"addr", large_number(uint64_t{0x7f0000000000} + 512 * uint64_t(i))},
+                       {"size", number(1 + i % 512)}});
+    }
+    const std::string path = folder_ / "large";
+    std::ofstream(path, std::ios::binary)
+        << whole(dict({{"device_traces", list({"](" + entries + "e"})}}));
+    return path;
+  }
+
+  // The signal arrives at an arbitrary point of the command: while it starts, reads or computes.
+  static void expect_interrupted(const std::vector<std::string>& arguments, int delay_ms) {
+    const CliOutcome outcome =
+        run_cli({.arguments = arguments, .signal = SIGINT, .signal_delay_ms = delay_ms});
+    const bool is_interrupted = outcome.signal == SIGINT || outcome.exit_code == kExitInterrupted;
+    EXPECT_TRUE(is_interrupted) << arguments[0] << " after " << delay_ms << " ms: exit code "
+                                << outcome.exit_code << ", signal " << outcome.signal << "\n"
+                                << outcome.err;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(CliInterruptTest, EndsCommandsThatWaitForAPipe) {
+  const std::string file = make_pipe();
+  const std::vector<std::vector<std::string>> commands = {
+      {"report", file},
+      {"oom", file},
+      {"leaks", file},
+      {"tune", file},
+      {"replay", file},
+      {"diff", file, file},
+      {"gate", file, file},
+      {"export", file, "--to", "json", "-o", "/dev/null"},
+      {"view", "--no-browser", file},
+      {"view", "-o", "/dev/null", file},
+  };
+  for (const std::vector<std::string>& command : commands) expect_interrupted(command, 300);
+}
+
+TEST_F(CliInterruptTest, EndsLongComputations) {
+  const std::string file = make_large_file();
+  const std::vector<std::vector<std::string>> commands = {
+      {"report", file}, {"oom", file, "--capacity", "64MiB"}, {"tune", file, "--min-capacity"}};
+  for (const std::vector<std::string>& command : commands) {
+    for (const int delay_ms : {50, 500}) expect_interrupted(command, delay_ms);
+  }
+}
+
+TEST_F(CliInterruptTest, EndsBenchmarksAndRemovesTheirFolders) {
+  expect_interrupted({"bench"}, 300);
+  for (const int signal : {SIGINT, SIGKILL}) {
+    const CliOutcome outcome = run_cli({.arguments = {"symm-bench", "--rounds", "1000"},
+                                        .environment = {{"TMPDIR", folder_}},
+                                        .signal = signal,
+                                        .signal_delay_ms = 500});
+    EXPECT_EQ(outcome.signal, signal) << outcome.err;
+    // A separate process removes the folder.
+    for (int i = 0; i < 3000 && !std::filesystem::is_empty(folder_); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    EXPECT_TRUE(std::filesystem::is_empty(folder_)) << "after signal " << signal;
+  }
+}
+
+}  // namespace
+}  // namespace ashlar
