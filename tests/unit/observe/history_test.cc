@@ -187,7 +187,7 @@ TEST_F(HistoryTest, DropsStringsWithoutEntries) {
   start_with_room_for(10);
   for (uint64_t i = 0; i < 1000; ++i) {
     const std::string text = "step " + std::to_string(i);
-    history_.record(make_entry(i), &text);
+    history_.record_annotation(make_entry(i), text);
   }
   const std::vector<TraceEntry> entries = trace();
   EXPECT_EQ(text_of(entries.front().user_metadata), "step 990");
