@@ -5,6 +5,8 @@
 // observer in queue order.
 #include "engine/remap_observers.h"
 
+#include "base/check.h"
+
 namespace ashlar {
 
 void RemapObservers::add(RemapObserver observer, const std::vector<AddressRange>& mapped) {
@@ -12,16 +14,38 @@ void RemapObservers::add(RemapObserver observer, const std::vector<AddressRange>
   listener->observer = std::move(observer);
   for (const AddressRange& range : mapped) listener->notices.push_back({true, range});
   MutexLock lock(mutex_);
+  reserve_locked(0, listeners_.size() + 1);
   listeners_.push_back(std::move(listener));
   has_any_.store(true, std::memory_order_relaxed);
 }
 
-void RemapObservers::queue(const Notice& notice) {
+RemapObservers::Reservation RemapObservers::reserve(size_t count) {
+  if (count == 0) return {*this, 0};
+  MutexLock lock(mutex_);
+  reserve_locked(count, listeners_.size());
+  reserved_count_ += count;
+  return {*this, count};
+}
+
+void RemapObservers::reserve_locked(size_t count, size_t listener_count) {
+  const size_t wanted = (reserved_count_ + count) * listener_count;
+  while (spare_notices_.size() < wanted) spare_notices_.emplace_back();
+}
+
+void RemapObservers::unreserve(size_t count) noexcept {
+  MutexLock lock(mutex_);
+  reserved_count_ -= count;
+  if (reserved_count_ == 0) spare_notices_.clear();
+}
+
+void RemapObservers::queue(const Notice& notice) noexcept {
   if (!any()) return;
   MutexLock lock(mutex_);
-  std::list<Notice> copies(listeners_.size(), notice);
   for (const auto& listener : listeners_) {
-    listener->notices.splice(listener->notices.end(), copies, copies.begin());
+    ASHLAR_DCHECK(!spare_notices_.empty());
+    if (spare_notices_.empty()) spare_notices_.emplace_back();
+    spare_notices_.front() = notice;
+    listener->notices.splice(listener->notices.end(), spare_notices_, spare_notices_.begin());
   }
 }
 

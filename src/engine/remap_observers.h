@@ -6,9 +6,11 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <list>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ashlar/hooks.h"
@@ -18,6 +20,26 @@ namespace ashlar {
 
 class RemapObservers {
  public:
+  // Host memory for a number of notices, so that queueing them cannot fail.
+  class [[nodiscard]] Reservation {
+   public:
+    Reservation(Reservation&& other) noexcept
+        : observers_(other.observers_), count_(std::exchange(other.count_, 0)) {}
+    ~Reservation() {
+      if (count_ != 0) observers_.unreserve(count_);
+    }
+    Reservation(const Reservation&) = delete;
+    Reservation& operator=(const Reservation&) = delete;
+    Reservation& operator=(Reservation&&) = delete;
+
+   private:
+    friend class RemapObservers;
+    Reservation(RemapObservers& observers, size_t count) : observers_(observers), count_(count) {}
+
+    RemapObservers& observers_;
+    size_t count_ = 0;
+  };
+
   // Adds an observer and queues a notice for it for each range in `mapped`, the ranges that are
   // already mapped. REQUIRES: the caller's lock excludes concurrent queueing, so that `mapped` is
   // current.
@@ -25,9 +47,12 @@ class RemapObservers {
   // Whether any observer was added. If not, callers may skip `queue_*` and `notify`.
   bool any() const { return has_any_.load(std::memory_order_relaxed); }
 
-  // Throw std::bad_alloc, without queueing for any observer, if host memory is exhausted.
-  void queue_mapped(AddressRange range) { queue({true, range}); }
-  void queue_unmapping(AddressRange range) { queue({false, range}); }
+  // Returns host memory for `count` notices. Throws std::bad_alloc, without effect, if there is
+  // none.
+  Reservation reserve(size_t count);
+  // REQUIRES: a reservation, which covers the notices that are queued during its lifetime.
+  void queue_mapped(AddressRange range) noexcept { queue({true, range}); }
+  void queue_unmapping(AddressRange range) noexcept { queue({false, range}); }
   // Delivers all notices that were queued before the call, or waits until another thread has. A
   // call from inside an observer does not wait for the notice that the observer is handling.
   // REQUIRES: the caller holds no lock, because this calls user code.
@@ -46,7 +71,9 @@ class RemapObservers {
     RemapObserver observer;
     std::list<Notice> notices;  // not delivered yet
   };
-  void queue(const Notice& notice);
+  void reserve_locked(size_t count, size_t listener_count) ASHLAR_REQUIRES(mutex_);
+  void unreserve(size_t count) noexcept;
+  void queue(const Notice& notice) noexcept;
   void deliver();
   Listener* next_listener() ASHLAR_REQUIRES(mutex_);
 
@@ -56,6 +83,9 @@ class RemapObservers {
   std::condition_variable notified_;
   std::thread::id notifying_thread_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Listener>> listeners_ ASHLAR_GUARDED_BY(mutex_);  // only grows
+  // Nodes for the reserved notices: at least `reserved_count_` for each listener.
+  std::list<Notice> spare_notices_ ASHLAR_GUARDED_BY(mutex_);
+  size_t reserved_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace ashlar

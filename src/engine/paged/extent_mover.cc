@@ -10,7 +10,7 @@
 
 namespace ashlar::paged {
 
-void ExtentMover::attach(Extent& extent, View& view, size_t slot) {
+void ExtentMover::attach(Extent& extent, View& view, size_t slot) noexcept {
   extent.attached_view = &view;
   extent.attached_slot = slot;
   view.slots[slot].has_displaced = returns_displaced_ && view.is_displaced(extent);
@@ -21,7 +21,7 @@ void ExtentMover::attach(Extent& extent, View& view, size_t slot) {
   extent.marker_round = 0;
 }
 
-void ExtentMover::detach(Extent& extent) {
+void ExtentMover::detach(Extent& extent) noexcept {
   View& view = *extent.attached_view;
   Slot& slot = view.slots[extent.attached_slot];
   slot.detached_at = tick();
@@ -31,7 +31,7 @@ void ExtentMover::detach(Extent& extent) {
   extent.attached_view = nullptr;
 }
 
-void ExtentMover::detach_idle(Extent& extent) {
+void ExtentMover::detach_idle(Extent& extent) noexcept {
   View& view = *extent.attached_view;
   Arena& arena = *view.arena;
   const Slot& slot = view.slots[extent.attached_slot];
@@ -60,7 +60,7 @@ void ExtentMover::detach_idle(Extent& extent) {
   detach(extent);
 }
 
-void ExtentMover::move_view(View& view, Arena& arena) {
+void ExtentMover::move_view(View& view, Arena& arena) noexcept {
   Arena& before = *view.arena;
   for (PagedBlock* block = view.first; block != nullptr; block = block->next) {
     if (!block->is_detached()) before.erase_free(block);
@@ -69,6 +69,7 @@ void ExtentMover::move_view(View& view, Arena& arena) {
     if (slot.extent != nullptr && slot.extent->attached_view == &view) detach(*slot.extent);
   }
   before.unqueue_return(view);
+  before.move_reserve_to(arena, view);
   while (view.first->next != nullptr) before.remove_block(view.first->next);
   view.first->bytes = view.mapped_bytes;
   view.first->arena = &arena;
@@ -78,7 +79,7 @@ void ExtentMover::move_view(View& view, Arena& arena) {
 }
 
 PagedBlock* ExtentMover::take_range(View& view, PagedBlock* from, AddressRange range,
-                                    std::set<Arena*>& lenders) {
+                                    std::vector<Arena*>& lenders) noexcept {
   Arena& arena = *view.arena;
   const size_t begin = range.begin - view.reserved.begin;
   const size_t end = begin + range.bytes;
@@ -95,7 +96,7 @@ PagedBlock* ExtentMover::take_range(View& view, PagedBlock* from, AddressRange r
       for (size_t i = first; i <= last; ++i) {
         Extent& extent = *view.slots[i].extent;
         if (extent.attached_view != nullptr) detach_idle(extent);
-        if (extent.arena != &arena) lenders.insert(extent.arena);
+        if (extent.arena != &arena) lenders.push_back(extent.arena);
         attach(extent, view, i);
       }
       cut_begin = view.slots[first].offset;
@@ -121,7 +122,7 @@ PagedBlock* ExtentMover::take_range(View& view, PagedBlock* from, AddressRange r
   return taken;
 }
 
-void ExtentMover::return_range(PagedBlock* block) {
+void ExtentMover::return_range(PagedBlock* block) noexcept {
   View& view = *block->view;
   Arena& arena = *view.arena;
   const size_t begin = view.offset_of(*block);
@@ -146,30 +147,18 @@ void ExtentMover::return_range(PagedBlock* block) {
   arena.add_detached(middle);
 }
 
-void ExtentMover::return_displaced(Arena& arena) {
+void ExtentMover::return_displaced(Arena& arena) noexcept {
   while (!arena.return_queue.empty()) {
-    View& queued = *arena.return_queue.back();
-    arena.return_queue.pop_back();
-    queued.is_in_return_queue = false;
-    std::vector<Extent*> displaced;
+    View& queued = arena.return_queue.take_last();
     for (PagedBlock *block = queued.first, *next = nullptr; block != nullptr; block = next) {
       next = block->next;
-      if (block->is_in_ranges()) detach_displaced(block, displaced);
-    }
-    for (Extent* extent : displaced) {
-      View& origin = *extent->origin.view;
-      const Slot& slot = origin.slots[extent->origin.slot];
-      PagedBlock* block = slot.detached_block;
-      attach(*extent, origin, extent->origin.slot);
-      block->state = BlockState::kPending;
-      tracer_.trace_move(*extent, origin.range_of(slot), arena);
-      arena.add_free(block);
+      if (block->is_in_ranges()) return_displaced_in(block);
     }
   }
 }
 
-// Detaches the displaced extents that lie entirely inside a free block.
-void ExtentMover::detach_displaced(PagedBlock* block, std::vector<Extent*>& displaced) {
+// Returns the displaced extents that lie entirely inside a free block.
+void ExtentMover::return_displaced_in(PagedBlock* block) noexcept {
   View& view = *block->view;
   Arena& arena = *view.arena;
   FreeRanges& ranges = arena.sub_arena(view.is_small).ranges;
@@ -189,9 +178,20 @@ void ExtentMover::detach_displaced(PagedBlock* block, std::vector<Extent*>& disp
     rest = slot.end() < end ? arena.split(displaced_block, slot.end()) : nullptr;
     arena.add_detached(displaced_block);
     detach(*slot.extent);
-    displaced.push_back(slot.extent);
+    attach_to_origin(*slot.extent, arena);
   }
   if (rest != nullptr) ranges.insert(rest);
+}
+
+// Makes the memory of a detached extent free at the extent's origin.
+void ExtentMover::attach_to_origin(Extent& extent, Arena& arena) noexcept {
+  View& origin = *extent.origin.view;
+  const Slot& slot = origin.slots[extent.origin.slot];
+  PagedBlock* block = slot.detached_block;
+  attach(extent, origin, extent.origin.slot);
+  block->state = BlockState::kPending;
+  tracer_.trace_move(extent, origin.range_of(slot), arena);
+  arena.add_free(block);
 }
 
 }  // namespace ashlar::paged

@@ -14,10 +14,11 @@
 //   attached_count  == number of slots whose extent is attached there
 //   displaced_count == number of slots with has_displaced
 //
-// All functions need the engine's lock, and the locks of the arenas whose blocks they change.
+// All functions need the engine's lock, and the locks of the arenas whose blocks they change. They
+// cannot fail. Functions that split blocks require that the reserves of these arenas were filled
+// (Arena::fill_reserve).
 #pragma once
 
-#include <set>
 #include <vector>
 
 #include "ashlar/options.h"
@@ -34,31 +35,33 @@ class ExtentMover {
       // extents stay where they were last used.
       : returns_displaced_(policy != PagedPolicy::kLean), tracer_(tracer) {}
 
-  void attach(Extent& extent, View& view, size_t slot) ASHLAR_REQUIRES(engine_lock);
-  void detach(Extent& extent) ASHLAR_REQUIRES(engine_lock);
+  void attach(Extent& extent, View& view, size_t slot) noexcept ASHLAR_REQUIRES(engine_lock);
+  void detach(Extent& extent) noexcept ASHLAR_REQUIRES(engine_lock);
   // Splits an attached idle extent off the free block that contains it, and detaches it. REQUIRES:
   // `find_idle` has found it since the arenas were locked.
-  void detach_idle(Extent& extent) ASHLAR_REQUIRES(engine_lock);
+  void detach_idle(Extent& extent) noexcept ASHLAR_REQUIRES(engine_lock);
   // Gives a view without blocks in use to `arena`, which may own it already. Detaches all extents
   // of the view, so that the new stream uses each of them only after waiting for the old stream.
-  void move_view(View& view, Arena& arena) ASHLAR_REQUIRES(engine_lock);
+  // REQUIRES: `arena` has blocks for all slots of the view in addition to its reserve.
+  void move_view(View& view, Arena& arena) noexcept ASHLAR_REQUIRES(engine_lock);
   // Takes the blocks of a range, which must be free or detached, as one block in state kPending,
   // and attaches the extents of detached blocks. `from` contains the beginning of the range. A
-  // detached block is taken as a whole slot, so the result may be larger than the range. Adds to
-  // `lenders` the arenas that last used the attached extents, except the view's own arena.
+  // detached block is taken as a whole slot, so the result may be larger than the range. Appends to
+  // `lenders` the arenas that last used the attached extents, except the view's own arena. An arena
+  // may be appended several times. REQUIRES: `lenders` has capacity for every slot of the view.
   PagedBlock* take_range(View& view, PagedBlock* from, AddressRange range,
-                         std::set<Arena*>& lenders) ASHLAR_REQUIRES(engine_lock);
+                         std::vector<Arena*>& lenders) noexcept ASHLAR_REQUIRES(engine_lock);
   // Makes a block from `take_range` free again; the extents entirely inside it become detached.
-  void return_range(PagedBlock* block) ASHLAR_REQUIRES(engine_lock);
+  void return_range(PagedBlock* block) noexcept ASHLAR_REQUIRES(engine_lock);
   // Returns the displaced extents in the arena's `return_queue` to their origins.
-  void return_displaced(Arena& arena) ASHLAR_REQUIRES(engine_lock);
+  void return_displaced(Arena& arena) noexcept ASHLAR_REQUIRES(engine_lock);
 
   // Advances and returns the counter that orders detaches and placements.
   uint64_t tick() ASHLAR_REQUIRES(engine_lock) { return ++now_; }
 
  private:
-  void detach_displaced(PagedBlock* block, std::vector<Extent*>& displaced)
-      ASHLAR_REQUIRES(engine_lock);
+  void return_displaced_in(PagedBlock* block) noexcept ASHLAR_REQUIRES(engine_lock);
+  void attach_to_origin(Extent& extent, Arena& arena) noexcept ASHLAR_REQUIRES(engine_lock);
 
   const bool returns_displaced_;
   RequestTracer& tracer_;

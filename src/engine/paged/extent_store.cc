@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/paged/pool/host_memory.h"
 
 namespace ashlar::paged {
 
@@ -33,19 +34,23 @@ CreateOptions ExtentStore::create_options() const {
   return options;
 }
 
-Result<std::vector<Extent*>> ExtentStore::create(const SlowRequest& request,
-                                                 const std::vector<size_t>& sizes) {
+// Allocates all host memory for an extent before the device creates it.
+Status ExtentStore::create(const SlowRequest& request, const std::vector<size_t>& sizes,
+                           std::vector<Extent*>& created) {
   PagedPool& pool = *request.pool;
-  std::vector<Extent*> created;
-  created.reserve(sizes.size());
+  const size_t first = created.size();
+  grow_capacity(created, first + sizes.size());
+  grow_capacity(pool.extents, pool.extents.size() + sizes.size());
   pool.idle.reserve(pool.extents.size() + sizes.size());
+  ScopeExit undo([&]() ASHLAR_REQUIRES(engine_lock) {
+    undo_creation(pool, std::span(created).subspan(first));
+    created.resize(first);
+  });
   for (const size_t bytes : sizes) {
-    const Result<ExtentId> id = config_.device.create(bytes, create_options());
-    if (!id.ok()) {
-      for (Extent* extent : created) release(pool, extent);
-      return id.status();
-    }
     auto extent = std::make_unique<Extent>();
+    extent->mappings.reserve(1);
+    const Result<ExtentId> id = config_.device.create(bytes, create_options());
+    if (!id.ok()) return id.status();
     extent->id = *id;
     extent->bytes = bytes;
     extent->index = pool.extents.size();
@@ -55,19 +60,50 @@ Result<std::vector<Extent*>> ExtentStore::create(const SlowRequest& request,
     pool.extents.push_back(std::move(extent));
     pool.idle.add();
     ++extent_count_;
-    held_bytes_ += bytes;
-    peaks_.count_reserved(*request.arena, request.is_small, static_cast<int64_t>(bytes));
   }
-  return created;
+  undo.dismiss();
+  return {};
 }
 
-bool ExtentStore::release(PagedPool& pool, Extent* extent) {
-  ASHLAR_CHECK(extent->attached_view == nullptr && extent->mappings.empty());
-  if (Status dropped = drop(*extent); !dropped.ok()) {
-    error_.record(std::move(dropped));
-    return false;
+void ExtentStore::count_created(std::span<Extent* const> created) noexcept {
+  for (const Extent* extent : created) {
+    held_bytes_ += extent->bytes;
+    peaks_.count_reserved(*extent->arena, extent->is_small, static_cast<int64_t>(extent->bytes));
   }
+}
+
+void ExtentStore::undo_creation(PagedPool& pool, std::span<Extent* const> created) noexcept {
+  for (Extent* extent : created) {
+    const bool is_released =
+        extent->mappings.empty() && catch_bad_alloc([&]() ASHLAR_REQUIRES(engine_lock) {
+          Status released = config_.device.release(extent->id);
+          const bool is_ok = released.ok();
+          if (!is_ok) error_.record(std::move(released));
+          return is_ok;
+        });
+    if (is_released) {
+      erase(pool, extent);
+    } else {
+      count_created({&extent, 1});
+    }
+  }
+}
+
+bool ExtentStore::release(PagedPool& pool, Extent* extent) noexcept {
+  ASHLAR_CHECK(extent->attached_view == nullptr && extent->mappings.empty());
+  const bool is_dropped = catch_bad_alloc([&]() ASHLAR_REQUIRES(engine_lock) {
+    Status dropped = drop(*extent);
+    const bool is_ok = dropped.ok();
+    if (!is_ok) error_.record(std::move(dropped));
+    return is_ok;
+  });
+  if (!is_dropped) return false;
   backups_.discard(*extent);
+  erase(pool, extent);
+  return true;
+}
+
+void ExtentStore::erase(PagedPool& pool, Extent* extent) noexcept {
   Extent& last = *pool.extents.back();
   pool.idle.replace_by_last(*extent);
   last.index = extent->index;
@@ -75,7 +111,6 @@ bool ExtentStore::release(PagedPool& pool, Extent* extent) {
   std::swap(pool.extents[last.index], pool.extents.back());
   pool.extents.pop_back();  // destroys `extent`, which may be `last`
   --extent_count_;
-  return true;
 }
 
 Status ExtentStore::drop(Extent& extent) {
@@ -110,13 +145,13 @@ Status ExtentStore::recreate(Extent& extent) {
   return {};
 }
 
-void ExtentStore::add_segment(const View& view) {
+void ExtentStore::add_segment(const View& view) noexcept {
   held_bytes_ += view.reserved.bytes;
   peaks_.count_reserved(*view.arena, view.is_small, static_cast<int64_t>(view.reserved.bytes));
   peaks_.count_segments(view.is_small, 1);
 }
 
-void ExtentStore::remove_segment(const View& view) {
+void ExtentStore::remove_segment(const View& view) noexcept {
   held_bytes_ -= view.reserved.bytes;
   peaks_.count_reserved(*view.arena, view.is_small, -static_cast<int64_t>(view.reserved.bytes));
   peaks_.count_segments(view.is_small, -1);

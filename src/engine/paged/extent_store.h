@@ -10,6 +10,7 @@
 // All functions need the engine's lock.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "engine/engine.h"
@@ -58,13 +59,20 @@ class ExtentStore {
   // the limit; if reject_before_device_oom is set, `request.is_rejected` is then set as well.
   Status check_limit(SlowRequest& request, size_t more_bytes) const ASHLAR_REQUIRES(engine_lock);
 
-  // Creates extents of these sizes in the request's pool. On failure releases those that it
-  // created.
-  Result<std::vector<Extent*>> create(const SlowRequest& request, const std::vector<size_t>& sizes)
+  // Creates extents of these sizes in the request's pool and appends them to `created`. On failure
+  // releases those that it created. The caller then calls either `count_created`, or
+  // `undo_creation` if host memory is exhausted.
+  Status create(const SlowRequest& request, const std::vector<size_t>& sizes,
+                std::vector<Extent*>& created) ASHLAR_REQUIRES(engine_lock);
+  // Counts the created extents as held memory.
+  void count_created(std::span<Extent* const> created) noexcept ASHLAR_REQUIRES(engine_lock);
+  // Releases created extents that are not mapped. Counts the other ones, and those that cannot be
+  // released.
+  void undo_creation(PagedPool& pool, std::span<Extent* const> created) noexcept
       ASHLAR_REQUIRES(engine_lock);
   // Releases an extent that has no mappings, and removes it from its pool. On failure returns
   // false, keeps the extent and defers the error.
-  bool release(PagedPool& pool, Extent* extent) ASHLAR_REQUIRES(engine_lock);
+  bool release(PagedPool& pool, Extent* extent) noexcept ASHLAR_REQUIRES(engine_lock);
   // Releases the physical memory of an extent that is currently unmapped, but keeps the extent and
   // its slots. Does nothing if the extent is already dropped.
   Status drop(Extent& extent) ASHLAR_REQUIRES(engine_lock);
@@ -76,11 +84,12 @@ class ExtentStore {
   // `begin_growth` and `end_growth` the lock may be released.
   void begin_growth(size_t bytes) ASHLAR_REQUIRES(engine_lock) { growing_bytes_ += bytes; }
   void end_growth(size_t bytes) ASHLAR_REQUIRES(engine_lock) { growing_bytes_ -= bytes; }
-  void add_segment(const View& view) ASHLAR_REQUIRES(engine_lock);
-  void remove_segment(const View& view) ASHLAR_REQUIRES(engine_lock);
+  void add_segment(const View& view) noexcept ASHLAR_REQUIRES(engine_lock);
+  void remove_segment(const View& view) noexcept ASHLAR_REQUIRES(engine_lock);
 
  private:
   CreateOptions create_options() const;
+  void erase(PagedPool& pool, Extent* extent) noexcept ASHLAR_REQUIRES(engine_lock);
 
   const PagedConfig& config_;
   PeakTracker& peaks_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "device/relaxed_capture.h"
+#include "engine/paged/pool/host_memory.h"
 
 namespace ashlar::paged {
 
@@ -43,35 +44,58 @@ Status HostBackups::copy(const std::vector<Extent*>& extents, Direction directio
   return copied.ok() ? std::move(waited) : std::move(copied);
 }
 
-void HostBackups::discard(Extent& extent) {
+void HostBackups::reserve(size_t count) {
+  grow_capacity(discarded_, backup_count_ + count);
+  backup_count_ += count;
+}
+
+void HostBackups::discard(Extent& extent) noexcept {
   if (extent.backup.memory != nullptr) discarded_.push_back(extent.backup.memory);
   extent.backup = {};
 }
 
-void HostBackups::free_discarded() {
+void HostBackups::free_discarded() noexcept {
   if (discarded_.empty()) return;
-  const RelaxedCapture relaxed(device_);  // captures may begin while the lock is released
-  if (!relaxed.status().ok()) return;
-  const Result<bool> is_done = device_.is_idle(*copy_stream_);
-  if (!is_done.ok() || !*is_done) return;
-  std::vector<void*> discarded = std::exchange(discarded_, {});
-  Status failed;
-  {
-    EngineUnlock unlocked(mutex_);
-    std::erase_if(discarded, [&](void* memory) {
-      Status freed = device_.free_host(memory);
-      const bool is_freed = freed.ok();
-      if (!is_freed) failed = std::move(freed);
-      return is_freed;
-    });
-  }
-  discarded_.insert(discarded_.end(), discarded.begin(), discarded.end());
-  if (!failed.ok()) error_.record(std::move(failed));
+  catch_bad_alloc([this]() ASHLAR_REQUIRES(engine_lock) {
+    const RelaxedCapture relaxed(device_);  // captures may begin while the lock is released
+    if (!relaxed.status().ok() || !can_free_discarded()) return;
+    for (size_t left = discarded_.size(); left > 0 && !discarded_.empty(); --left) {
+      void* memory = discarded_.back();
+      discarded_.pop_back();
+      ScopeExit keep(
+          [&]() ASHLAR_REQUIRES(engine_lock) { discarded_.insert(discarded_.begin(), memory); });
+      if (!try_free(memory)) continue;
+      keep.dismiss();
+      --backup_count_;
+    }
+  });
 }
 
-void HostBackups::destroy() {
-  if (copy_stream_) (void)device_.destroy_stream(*copy_stream_).ok();
-  for (void* memory : discarded_) (void)device_.free_host(memory).ok();
+bool HostBackups::can_free_discarded() {
+  const Result<bool> is_done = device_.is_idle(*copy_stream_);
+  return is_done.ok() && *is_done;
+}
+
+bool HostBackups::try_free(void* memory) {
+  Status freed;
+  {
+    EngineUnlock unlocked(mutex_);
+    freed = device_.free_host(memory);
+  }
+  const bool is_freed = freed.ok();
+  if (!is_freed) error_.record(std::move(freed));
+  return is_freed;
+}
+
+void HostBackups::destroy() noexcept {
+  if (copy_stream_) {
+    catch_bad_alloc([this]() ASHLAR_REQUIRES(engine_lock) {
+      return device_.destroy_stream(*copy_stream_).ok();
+    });
+  }
+  for (void* memory : discarded_) {
+    catch_bad_alloc([&] { return device_.free_host(memory).ok(); });
+  }
 }
 
 }  // namespace ashlar::paged

@@ -24,6 +24,8 @@ class HostBackups {
 
   // Returns the stream for copies, which is separate so that no other work delays them.
   Result<StreamId> copy_stream() ASHLAR_REQUIRES(engine_lock);
+  // Prepares for `count` more backups, so that `discard` cannot fail.
+  void reserve(size_t count) ASHLAR_REQUIRES(engine_lock);
   // Allocates host memory for each extent's `backup.range`. The extents must not change during the
   // call.
   Status allocate(const std::vector<Extent*>& extents) ASHLAR_EXCLUDES(engine_lock);
@@ -31,20 +33,26 @@ class HostBackups {
   Status copy(const std::vector<Extent*>& extents, Direction direction, StreamId stream)
       ASHLAR_EXCLUDES(engine_lock);
   // Marks the extent's backup as no longer needed. `free_discarded` frees its memory.
-  void discard(Extent& extent) ASHLAR_REQUIRES(engine_lock);
+  void discard(Extent& extent) noexcept ASHLAR_REQUIRES(engine_lock);
   // Frees discarded memory, unless a copy may still use it. Memory that the device fails to free is
   // kept for the next call. May release the lock.
-  void free_discarded() ASHLAR_REQUIRES(engine_lock);
+  void free_discarded() noexcept ASHLAR_REQUIRES(engine_lock);
 
   // Destroys the stream and frees discarded memory, for the engine's destructor. Ignores errors.
-  void destroy() ASHLAR_REQUIRES(engine_lock);
+  void destroy() noexcept ASHLAR_REQUIRES(engine_lock);
 
  private:
+  bool can_free_discarded() ASHLAR_REQUIRES(engine_lock);
+  bool try_free(void* memory) ASHLAR_REQUIRES(engine_lock);
+
   Device& device_;
   EngineMutex& mutex_;
   DeferredError& error_;
   std::optional<StreamId> copy_stream_ ASHLAR_GUARDED_BY(engine_lock);
+  // Has capacity for `backup_count_` elements.
   std::vector<void*> discarded_ ASHLAR_GUARDED_BY(engine_lock);
+  // At least the number of backups that exist: of extents, discarded, and being freed.
+  size_t backup_count_ ASHLAR_GUARDED_BY(engine_lock) = 0;
 };
 
 }  // namespace ashlar::paged

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/paged/pool/host_memory.h"
+
 namespace ashlar::paged {
 namespace {
 
@@ -161,6 +163,7 @@ void MappingRetirer::retire_down_to(const MappingUsage& target) {
 // Detaches all extents of the view. Returns false if a block of the view is in use by now.
 bool MappingRetirer::vacate(View& view) {
   ArenaLocks lock(view.arena->pool);
+  view.arena->fill_reserve();
   view.arena->flush();
   if (view.has_active_block()) return false;
   mover_.move_view(view, *view.arena);
@@ -171,35 +174,55 @@ bool MappingRetirer::vacate(View& view) {
 // last used it suffices: the event is ordered after all work on the extent, through any view,
 // because lenders are ordered before borrowers.
 void MappingRetirer::retire(const std::vector<UnusedMappings>& unused, const MappingUsage& target) {
-  Events events;
-  std::map<PagedPool*, Retirement> retirements;
-  const uint64_t serial = ++last_serial_;
+  Batch batch;
+  batch.serial = ++last_serial_;
+  const ScopeExit end([&]() ASHLAR_REQUIRES(engine_lock) { finish(batch); });
   for (const UnusedMappings& each : unused) {
     const MappingUsage now = views_.unretired();
     const bool is_wanted = now.mappings > target.mappings ||
                            (each.is_whole_view && now.address_bytes > target.address_bytes);
-    if (!is_wanted || !record_events(each, events)) continue;
+    if (!is_wanted) continue;
     View& view = *each.view;
     PagedPool& pool = view.arena->pool;
+    Retirement& retirement = prepare(batch, pool);
+    if (!record_events(each, batch.events)) continue;
     for (size_t i = each.first; i < each.end; ++i) {
-      if (is_unused(view, i)) views_.retire_slot(view, i, serial);
+      if (is_unused(view, i)) views_.retire_slot(view, i, batch.serial);
     }
     if (each.is_whole_view) views_.retire_view(view);
-    retirements[&pool].mappings.push_back(each);
+    retirement.mappings.push_back(each);
     pool.budget.spend_driver_us(kUnmapUs * static_cast<double>(each.count));
   }
-  for (const auto& [arena, event] : events) {
+}
+
+// Returns the pool's retirement in the batch, with capacity for one more range of mappings and for
+// the events of all streams. Reserves capacity for the retirement in the pool.
+Retirement& MappingRetirer::prepare(Batch& batch, PagedPool& pool) {
+  Retirement& retirement = batch.retirements[&pool];
+  grow_capacity(retirement.mappings, retirement.mappings.size() + 1);
+  retirement.events.reserve(pool.arenas.size());
+  grow_capacity(pool.retirements, pool.retirements.size() + 1);
+  retiring_pools_.insert(pool.id);
+  return retirement;
+}
+
+// Adds the retirements and their events to the pools. Recycles the events of pools without a
+// retired mapping.
+void MappingRetirer::finish(Batch& batch) noexcept {
+  for (const auto& [arena, event] : batch.events) {
     if (!event) continue;
-    const auto retirement = retirements.find(&arena->pool);
-    if (retirement == retirements.end()) {
-      streams_.recycle(*event);  // not needed: no mapping of the pool was retired
-    } else {
+    const auto retirement = batch.retirements.find(&arena->pool);
+    const bool is_needed =
+        retirement != batch.retirements.end() && !retirement->second.mappings.empty();
+    if (is_needed) {
       retirement->second.events.push_back(*event);
+    } else {
+      streams_.recycle(*event);
     }
   }
-  for (auto& [pool, retirement] : retirements) {
-    retiring_pools_.insert(pool->id);
-    retirement.serial = serial;
+  for (auto& [pool, retirement] : batch.retirements) {
+    if (retirement.mappings.empty()) continue;
+    retirement.serial = batch.serial;
     pool->retirements.push_back(std::move(retirement));
   }
 }
@@ -258,6 +281,7 @@ void MappingRetirer::unmap_retired() {
       }
       while (!retirement.mappings.empty()) {
         const UnusedMappings unused = retirement.mappings.back();
+        const RemapObservers::Reservation notices = observers.reserve(unused.end - unused.first);
         retirement.mappings.pop_back();
         unmap(unused, retirement.serial);
       }
@@ -281,13 +305,18 @@ bool MappingRetirer::announce_finished() {
 }
 
 bool MappingRetirer::is_finished(Retirement& retirement) {
-  std::erase_if(retirement.events, [&](EventId event) ASHLAR_REQUIRES(engine_lock) {
-    return streams_.recycle_if_done(event);
-  });
-  return retirement.events.empty();
+  std::vector<EventId>& events = retirement.events;
+  for (size_t i = events.size(); i > 0; --i) {
+    if (!streams_.recycle_if_done(events[i - 1])) continue;
+    events.erase(events.begin() + static_cast<ptrdiff_t>(i - 1));
+  }
+  return events.empty();
 }
 
 void MappingRetirer::announce(Retirement& retirement) {
+  size_t slot_count = 0;
+  for (const UnusedMappings& unused : retirement.mappings) slot_count += unused.end - unused.first;
+  const RemapObservers::Reservation notices = views_.observers().reserve(slot_count);
   retirement.announcement = ++last_announcement_;
   for (const UnusedMappings& unused : retirement.mappings) {
     for (size_t i = unused.first; i < unused.end; ++i) {
@@ -301,7 +330,7 @@ void MappingRetirer::announce(Retirement& retirement) {
   }
 }
 
-void MappingRetirer::unmap(const UnusedMappings& unused, uint64_t serial) {
+void MappingRetirer::unmap(const UnusedMappings& unused, uint64_t serial) noexcept {
   View& view = *unused.view;
   for (size_t i = unused.first; i < unused.end; ++i) {
     if (view.slots[i].retirement == serial) views_.unmap_retired_slot(view, i);

@@ -54,6 +54,14 @@ class MappingRetirer {
   void retire(const std::vector<UnusedMappings>& unused, const MappingUsage& target)
       ASHLAR_REQUIRES(engine_lock);
   using Events = std::map<Arena*, std::optional<EventId>>;  // no id: recording failed
+  // Retirements that are made together.
+  struct Batch {
+    uint64_t serial = 0;
+    Events events{};
+    std::map<PagedPool*, Retirement> retirements{};
+  };
+  Retirement& prepare(Batch& batch, PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
+  void finish(Batch& batch) noexcept ASHLAR_REQUIRES(engine_lock);
   bool record_events(const UnusedMappings& unused, Events& events) ASHLAR_REQUIRES(engine_lock);
   bool vacate(View& view) ASHLAR_REQUIRES(engine_lock);
 
@@ -62,7 +70,7 @@ class MappingRetirer {
   bool announce_finished() ASHLAR_REQUIRES(engine_lock);
   bool is_finished(Retirement& retirement) ASHLAR_REQUIRES(engine_lock);
   void announce(Retirement& retirement) ASHLAR_REQUIRES(engine_lock);
-  void unmap(const UnusedMappings& unused, uint64_t serial) ASHLAR_REQUIRES(engine_lock);
+  void unmap(const UnusedMappings& unused, uint64_t serial) noexcept ASHLAR_REQUIRES(engine_lock);
 
   const PagedConfig& config_;
   EngineMutex& mutex_;

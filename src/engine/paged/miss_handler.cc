@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/device_processes.h"
+#include "engine/paged/pool/host_memory.h"
 
 namespace ashlar::paged {
 namespace {
@@ -46,10 +47,10 @@ Result<Block*> MissHandler::allocate(const AllocationRequest& request) {
 
   // The count keeps the pool from being destroyed while the lock is released.
   ++slow.pool->in_flight_count;
+  ScopeExit end([&] { --slow.pool->in_flight_count; });
   // During a capture, uses cached memory even if caching is off: a graph needs its memory at every
   // launch, so a free must not return it to the device.
   Result<Block*> found = is_caching_ || is_capturing ? find_or_grow(slow) : allocate_uncached(slow);
-  --slow.pool->in_flight_count;
   return is_oom(found) ? report_oom(slow) : std::move(found);
 }
 
@@ -85,6 +86,7 @@ Block* MissHandler::take_cached(const SlowRequest& request, double max_waste) {
   BiasedLock lock(arena.lock);
   PagedBlock* block = arena.take(request.bytes, max_waste);
   if (block == nullptr && !arena.return_queue.empty()) {
+    arena.fill_reserve();
     deps_.mover.return_displaced(arena);
     block = arena.take(request.bytes, max_waste);
   }
@@ -157,8 +159,10 @@ Result<Block*> MissHandler::retry_with_destroyed_streams(SlowRequest& request,
     if (destroyed.empty()) break;
     if (Status waited = config_.device.synchronize_device(); !waited.ok()) return waited;
     for (const auto& [arena, use_count] : destroyed) arena->quiescent_use_count = use_count;
+    const ScopeExit end([&] {
+      for (const auto& [arena, use_count] : destroyed) arena->quiescent_use_count.reset();
+    });
     grown = grow(request);
-    for (const auto& [arena, use_count] : destroyed) arena->quiescent_use_count.reset();
     if (!is_oom(grown)) break;
   }
   return grown;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Implements allocate and free, from the fast path to the slow paths; then trimming, pausing, pools
-// and settings.
+// and settings. The file is long because the engine has many operations, each of which is short.
 #include "engine/paged/paged_engine.h"
 
 #include <utility>
 
 #include "base/text.h"
+#include "engine/paged/pool/host_memory.h"
 #include "engine/paged/pool_checkpointer.h"
 
 namespace ashlar::paged {
@@ -30,7 +31,7 @@ PagedEngine::PagedEngine(Device& device, const AllocatorOptions& options, Clock*
       misses_(config_, {mutex_, pools_, extents_, views_, mover_, segments_, pending_, streams_,
                         stitcher_, retirer_, trimmer_, peaks_, tracer_}) {
   EngineLock lock(mutex_);
-  pools_.add({}, {});
+  pools_.add_default_pool();
   update_fast_path();
 }
 
@@ -43,9 +44,10 @@ PagedEngine::~PagedEngine() {
 }
 
 // Releases what it can: notifies no observers and ignores errors.
-void PagedEngine::release_all() {
+void PagedEngine::release_all() noexcept {
   Device& device = config_.device;
-  (void)device.synchronize_device().ok();
+  const auto try_call = [](const auto& call) { catch_bad_alloc([&] { return call().ok(); }); };
+  try_call([&] { return device.synchronize_device(); });
   for (const auto& [id, pool] : pools_.all()) streams_.recycle_events_of(*pool);
   streams_.destroy_events();
   backups_.destroy();
@@ -53,16 +55,16 @@ void PagedEngine::release_all() {
     for (const auto& extent : pool->extents) {
       for (const Extent::Mapping& mapping : extent->mappings) {
         const Slot& slot = mapping.view->slots[mapping.slot];
-        if (slot.is_mapped) (void)device.unmap(mapping.view->range_of(slot)).ok();
+        if (slot.is_mapped) try_call([&] { return device.unmap(mapping.view->range_of(slot)); });
       }
-      if (!extent->is_dropped) (void)device.release(extent->id).ok();
-      if (void* backup = extent->backup.memory) (void)device.free_host(backup).ok();
+      if (!extent->is_dropped) try_call([&] { return device.release(extent->id); });
+      if (void* backup = extent->backup.memory) try_call([&] { return device.free_host(backup); });
     }
     for (const auto& view : pool->views) {
       if (view->is_plain) {
         segments_.destroy(*view);
       } else {
-        (void)device.free_addresses(view->reserved).ok();
+        try_call([&] { return device.free_addresses(view->reserved); });
       }
     }
   }
@@ -109,11 +111,14 @@ Result<Block*> PagedEngine::allocate_from_arena(const AllocationRequest& request
 Result<Block*> PagedEngine::allocate_slow(const AllocationRequest& request) {
   Result<Block*> allocated = [&]() -> Result<Block*> {
     EngineLock lock(mutex_);
+    const FastPathUpdate update(*this);
     tracer_.set_stack(request.stack);
     Result<Block*> result = error_.ok() ? misses_.allocate(request) : error_.take();
-    if (views_.take_has_mapped()) retirer_.enforce_bounds();
+    // Optional. The result must not be lost if host memory is exhausted.
+    catch_bad_alloc([this]() ASHLAR_REQUIRES(engine_lock) {
+      if (views_.take_has_mapped()) retirer_.enforce_bounds();
+    });
     segments_.return_to_sources();
-    update_fast_path();
     return result;
   }();
   if (allocated.ok()) {
@@ -155,11 +160,13 @@ void PagedEngine::free_quietly(Block* freed, StackId stack) {
 }
 
 void PagedEngine::free_to_arena_quietly(PagedBlock* block, StackId stack) {
-  Status status = free_to_arena(block, stack);
-  if (status.ok()) return;
-  EngineLock lock(mutex_);
-  error_.record(std::move(status));
-  update_fast_path();
+  catch_bad_alloc([&] {  // while describing an error
+    Status status = free_to_arena(block, stack);
+    if (status.ok()) return;
+    EngineLock lock(mutex_);
+    error_.record(std::move(status));
+    update_fast_path();
+  });
 }
 
 Status PagedEngine::free_to_arena(PagedBlock* block, StackId stack) {
@@ -173,14 +180,15 @@ Status PagedEngine::free_to_arena(PagedBlock* block, StackId stack) {
     }
   }
   if (!is_freed) return free_slow(block, stack);
-  tracer_.notify();
+  notify_trackers();
   return {};
 }
 
 // Frees a block that other streams use, that is pinned, or that is not cached.
 Status PagedEngine::free_slow(PagedBlock* block, StackId stack) {
-  const Status freed = [&]() -> Status {
+  Status freed = [&]() -> Status {
     EngineLock lock(mutex_);
+    const FastPathUpdate update(*this);
     tracer_.set_stack(stack);
     bool is_pinned = false;
     {
@@ -197,10 +205,9 @@ Status PagedEngine::free_slow(PagedBlock* block, StackId stack) {
     }
     Status status = is_pinned ? Status() : pending_.add(block);
     segments_.return_to_sources();
-    update_fast_path();
     return status;
   }();
-  tracer_.notify();
+  notify_trackers();
   return freed;
 }
 
@@ -210,7 +217,7 @@ Status PagedEngine::record_stream(Block* block, const DeviceStream& use) {
   return {};
 }
 
-void PagedEngine::update_fast_path() {
+void PagedEngine::update_fast_path() noexcept {
   pending_.publish();
   const PendingFrees& frees = streams_.frees();
   fast_path_.set_enabled(!pools_.has_routes() && !frees.has_deferred() &&
@@ -218,8 +225,13 @@ void PagedEngine::update_fast_path() {
 }
 
 void PagedEngine::notify_observers() {
-  tracer_.notify();
+  notify_trackers();
   views_.observers().notify();
+}
+
+// The operation is complete. If there is no host memory for the call, a later operation notifies.
+void PagedEngine::notify_trackers() {
+  catch_bad_alloc([this] { tracer_.notify(); });
 }
 
 Arena& PagedEngine::find_default_arena(StreamId stream) {
@@ -230,8 +242,9 @@ Arena& PagedEngine::find_default_arena(StreamId stream) {
 }
 
 Status PagedEngine::trim(PoolId pool, StackId stack) {
-  const Status trimmed = [&] {
+  Status trimmed = [&] {
     EngineLock lock(mutex_);
+    const FastPathUpdate update(*this);
     tracer_.set_stack(stack);
     if (!pool.is_default() && pools_.find(pool) == nullptr) return no_such_pool(pool);
     return finish_trim(trimmer_.trim(pool));
@@ -244,6 +257,7 @@ Status PagedEngine::trim(PoolId pool, StackId stack) {
 Result<size_t> PagedEngine::trim_to(const TrimTarget& target) {
   Result<size_t> released = [&]() -> Result<size_t> {
     EngineLock lock(mutex_);
+    const FastPathUpdate update(*this);
     tracer_.set_stack(target.stack);
     Result<size_t> bytes = trimmer_.trim_to(target);
     if (Status finished = finish_trim(bytes.status()); !finished.ok()) return finished;
@@ -259,8 +273,7 @@ Status PagedEngine::finish_trim(Status status) {
   retirer_.enforce_bounds();
   backups_.free_discarded();
   segments_.return_to_sources();
-  update_fast_path();
-  return status.ok() ? error_.take() : status;
+  return status.ok() ? error_.take() : std::move(status);
 }
 
 Status PagedEngine::pause(std::string_view tag, bool keep_contents) {
@@ -272,11 +285,11 @@ Status PagedEngine::resume(std::string_view tag) {
 }
 
 Status PagedEngine::change_pools(std::string_view tag, PoolTransition transition) {
-  const Status changed = [&] {
+  Status changed = [&] {
     EngineLock lock(mutex_);
+    const FastPathUpdate update(*this);
     Status status = pauser_.change(tag, transition, lock);
     segments_.return_to_sources();
-    update_fast_path();
     return status;
   }();
   peaks_.update_peaks();
@@ -290,9 +303,7 @@ Status PagedEngine::create_pool(PoolId pool, PoolOptions options) {
                                          options.tag, "\": pausing remaps its memory"));
   }
   EngineLock lock(mutex_);
-  if (Status created = pools_.routes().create(pool); !created.ok()) return created;
-  pools_.add(pool, std::move(options));
-  return {};
+  return pools_.create(pool, std::move(options));
 }
 
 Status PagedEngine::retain_pool(PoolId pool) {
@@ -355,13 +366,12 @@ Result<PoolCheckpoint> PagedEngine::checkpoint(PoolId id) {
 Result<RestoreResult> PagedEngine::restore(const PoolCheckpoint& checkpoint) {
   Result<RestoreResult> change = [&] {
     EngineLock lock(mutex_);
+    const FastPathUpdate update(*this);
     tracer_.set_stack({});
-    Result<RestoreResult> restored = restore_locked(checkpoint);
-    update_fast_path();
-    return restored;
+    return restore_locked(checkpoint);
   }();
   peaks_.update_peaks();
-  tracer_.notify();
+  notify_trackers();
   return change;
 }
 

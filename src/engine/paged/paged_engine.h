@@ -124,10 +124,25 @@ class PagedEngine final : public Engine {
   Status finish_trim(Status status) ASHLAR_REQUIRES(engine_lock);
   // Recomputes whether the fast path is enabled. Call at the end of every operation under the lock
   // that may change the result.
-  void update_fast_path() ASHLAR_REQUIRES(engine_lock);
-  // Calls trackers and remap observers. REQUIRES: no lock is held.
+  void update_fast_path() noexcept ASHLAR_REQUIRES(engine_lock);
+  // Calls update_fast_path at the end of a scope, even if the operation throws. REQUIRES: the
+  // engine's lock.
+  class [[nodiscard]] FastPathUpdate {
+   public:
+    explicit FastPathUpdate(PagedEngine& engine) : engine_(engine) {}
+    ~FastPathUpdate() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+      engine_.update_fast_path();
+    }
+    FastPathUpdate(const FastPathUpdate&) = delete;
+    FastPathUpdate& operator=(const FastPathUpdate&) = delete;
+
+   private:
+    PagedEngine& engine_;
+  };
+  // Call trackers and remap observers, or only trackers. REQUIRES: no lock is held.
   void notify_observers();
-  void release_all() ASHLAR_REQUIRES(engine_lock);
+  void notify_trackers();
+  void release_all() noexcept ASHLAR_REQUIRES(engine_lock);
 
   template <typename Visit>
   void for_each_block(const Visit& visit) const ASHLAR_REQUIRES(engine_lock);

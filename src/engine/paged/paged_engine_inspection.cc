@@ -168,7 +168,7 @@ EngineSnapshot PagedEngine::take_snapshot(std::optional<PoolId> wanted) {
     });
   }
   sort_snapshot(snapshot);
-  tracer_.notify();
+  notify_trackers();
   return snapshot;
 }
 
@@ -253,6 +253,7 @@ void PagedEngine::unpin(Block* pinned) {
   auto* block = static_cast<PagedBlock*>(pinned);
   {
     EngineLock lock(mutex_);
+    const FastPathUpdate update(*this);
     {
       BiasedLock arena_lock(block->arena->lock);
       ASHLAR_CHECK(block->pin_count > 0);
@@ -262,9 +263,8 @@ void PagedEngine::unpin(Block* pinned) {
     tracer_.set_stack({});
     if (Status freed = pending_.add(block); !freed.ok()) error_.record(std::move(freed));
     segments_.return_to_sources();
-    update_fast_path();
   }
-  tracer_.notify();
+  notify_trackers();
 }
 
 BlockMemory PagedEngine::block_memory(const Block* base_block) const {

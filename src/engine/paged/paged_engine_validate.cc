@@ -169,6 +169,20 @@ Status check_candidates(const PagedPool& pool) {
   return {};
 }
 
+// Checks that each arena reserves enough blocks for the slots of its views.
+Status check_reserves(const PagedPool& pool) {
+  std::map<const Arena*, size_t> wanted;
+  for (const auto& view : pool.views) {
+    wanted[view->arena] += Arena::kBlocksPerSlot * view->slots.size();
+  }
+  for (const auto& [arena, count] : wanted) {
+    if (arena->reserved_block_count() < count) {
+      return violation(text("stream ", arena->stream.value(), " reserves too few blocks"));
+    }
+  }
+  return {};
+}
+
 // Checks all invariants of one pool. REQUIRES: the engine's lock.
 Status check_pool(const PagedPool& pool) {
   ArenaLocks arenas(pool);
@@ -183,6 +197,7 @@ Status check_pool(const PagedPool& pool) {
     }
   }
   if (Status checked = check_candidates(pool); !checked.ok()) return checked;
+  if (Status checked = check_reserves(pool); !checked.ok()) return checked;
   return check_counters(pool);
 }
 

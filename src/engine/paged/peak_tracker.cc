@@ -121,7 +121,7 @@ Arena& PeakTracker::arena_of(PagedPool& pool, StreamId stream, BlockTable& addre
   return arena;
 }
 
-void PeakTracker::remove_arenas(const PagedPool& pool) {
+void PeakTracker::remove_arenas(const PagedPool& pool) noexcept {
   MutexLock lock(mutex_);
   for (const auto& [stream, arena] : pool.arenas) {
     const BiasedLock wakes_arena(arena->lock);
@@ -138,7 +138,7 @@ void PeakTracker::remove_arenas(const PagedPool& pool) {
   }
 }
 
-void PeakTracker::count_reserved(const Arena& arena, bool is_small, int64_t bytes) {
+void PeakTracker::count_reserved(const Arena& arena, bool is_small, int64_t bytes) noexcept {
   MutexLock lock(mutex_);
   ++(bytes > 0 ? stats_.device_allocs : stats_.device_frees);
   for (StatTriple* reserved : {&stats_.reserved_bytes, &arena.pool_usage->reserved_bytes,
@@ -148,7 +148,7 @@ void PeakTracker::count_reserved(const Arena& arena, bool is_small, int64_t byte
   }
 }
 
-void PeakTracker::move_reserved(const Extent& extent, const Arena& to, bool is_small) {
+void PeakTracker::move_reserved(const Extent& extent, const Arena& to, bool is_small) noexcept {
   const auto bytes = static_cast<int64_t>(extent.bytes);
   MutexLock lock(mutex_);
   const auto move = [&](StatTriple& from, StatTriple& into) {
@@ -163,28 +163,28 @@ void PeakTracker::move_reserved(const Extent& extent, const Arena& to, bool is_s
   move(extent.arena->stream_usage->reserved_bytes, to.stream_usage->reserved_bytes);
 }
 
-void PeakTracker::count_segments(bool is_small, int64_t more) {
+void PeakTracker::count_segments(bool is_small, int64_t more) noexcept {
   MutexLock lock(mutex_);
   if (more > 0) stats_.segment.increase(is_small, more);
   if (more < 0) stats_.segment.decrease(is_small, -more);
 }
 
-void PeakTracker::count_stitch() {
+void PeakTracker::count_stitch() noexcept {
   MutexLock lock(mutex_);
   ++stats_.stitches;
 }
 
-void PeakTracker::count_retry() {
+void PeakTracker::count_retry() noexcept {
   MutexLock lock(mutex_);
   ++stats_.alloc_retries;
 }
 
-void PeakTracker::count_stream_sync() {
+void PeakTracker::count_stream_sync() noexcept {
   MutexLock lock(mutex_);
   ++stats_.sync_all_streams;
 }
 
-PeakTracker::Usage PeakTracker::count_oom(bool is_rejection) {
+PeakTracker::Usage PeakTracker::count_oom(bool is_rejection) noexcept {
   MutexLock lock(mutex_);
   update_peaks_locked(nullptr);
   ++(is_rejection ? stats_.oom_rejections : stats_.ooms);
@@ -192,7 +192,7 @@ PeakTracker::Usage PeakTracker::count_oom(bool is_rejection) {
           static_cast<size_t>(stats_.reserved_bytes.all.current)};
 }
 
-void PeakTracker::update_peaks(const Arena* requester) {
+void PeakTracker::update_peaks(const Arena* requester) noexcept {
   MutexLock lock(mutex_);
   update_peaks_locked(requester);
 }
@@ -387,7 +387,7 @@ AllocatorStats PeakTracker::stats(const InactiveSplits& inactive) {
   return stats_;
 }
 
-void PeakTracker::reset_peaks() {
+void PeakTracker::reset_peaks() noexcept {
   MutexLock lock(mutex_);
   update_peaks_locked(nullptr);
   release_kept_headroom();
@@ -402,7 +402,7 @@ void PeakTracker::reset_peaks() {
   update_peaks_locked(nullptr);
 }
 
-void PeakTracker::reset_totals() {
+void PeakTracker::reset_totals() noexcept {
   MutexLock lock(mutex_);
   update_peaks_locked(nullptr);
   release_kept_headroom();

@@ -41,36 +41,40 @@ using InactiveSplits = std::array<InactiveSplit, 2>;  // indexed by `is_small`
 
 class PeakTracker {
  public:
-  // Returns the arena of the stream, and creates it on first use.
+  // Returns the arena of the stream, and creates it on first use. Throws std::bad_alloc, without
+  // effect, if there is no memory. All other functions but `stats` cannot fail.
   Arena& arena_of(PagedPool& pool, StreamId stream, BlockTable& addresses)
       ASHLAR_REQUIRES(engine_lock) ASHLAR_EXCLUDES(mutex_);
   // Removes the arenas of a pool that is being destroyed. Their counts stay in the sums of the
   // engine and of the streams.
-  void remove_arenas(const PagedPool& pool) ASHLAR_REQUIRES(engine_lock) ASHLAR_EXCLUDES(mutex_);
+  void remove_arenas(const PagedPool& pool) noexcept ASHLAR_REQUIRES(engine_lock)
+      ASHLAR_EXCLUDES(mutex_);
 
   // Counts memory that was obtained from the device (positive) or returned to it (negative).
-  void count_reserved(const Arena& arena, bool is_small, int64_t bytes) ASHLAR_EXCLUDES(mutex_);
+  void count_reserved(const Arena& arena, bool is_small, int64_t bytes) noexcept
+      ASHLAR_EXCLUDES(mutex_);
   // Counts the extent's memory for arena `to` instead of the extent's arena. The total of reserved
   // memory does not change.
-  void move_reserved(const Extent& extent, const Arena& to, bool is_small) ASHLAR_EXCLUDES(mutex_);
+  void move_reserved(const Extent& extent, const Arena& to, bool is_small) noexcept
+      ASHLAR_EXCLUDES(mutex_);
   // Adds `more`, which may be negative, to the number of plain segments.
-  void count_segments(bool is_small, int64_t more) ASHLAR_EXCLUDES(mutex_);
-  void count_stitch() ASHLAR_EXCLUDES(mutex_);
-  void count_retry() ASHLAR_EXCLUDES(mutex_);
-  void count_stream_sync() ASHLAR_EXCLUDES(mutex_);
+  void count_segments(bool is_small, int64_t more) noexcept ASHLAR_EXCLUDES(mutex_);
+  void count_stitch() noexcept ASHLAR_EXCLUDES(mutex_);
+  void count_retry() noexcept ASHLAR_EXCLUDES(mutex_);
+  void count_stream_sync() noexcept ASHLAR_EXCLUDES(mutex_);
   struct Usage {
     size_t allocated_bytes = 0;
     size_t reserved_bytes = 0;
   };
   // Counts an out-of-memory error, and returns the sums at that time.
-  Usage count_oom(bool is_rejection) ASHLAR_EXCLUDES(mutex_);
+  Usage count_oom(bool is_rejection) noexcept ASHLAR_EXCLUDES(mutex_);
 
   // Sums the counters, raises the peaks and redistributes the headroom. `requester`, the arena that
   // passed its level, gets half of the spare headroom.
-  void update_peaks(const Arena* requester = nullptr) ASHLAR_EXCLUDES(mutex_);
+  void update_peaks(const Arena* requester = nullptr) noexcept ASHLAR_EXCLUDES(mutex_);
   AllocatorStats stats(const InactiveSplits& inactive) ASHLAR_EXCLUDES(mutex_);
-  void reset_peaks() ASHLAR_EXCLUDES(mutex_);
-  void reset_totals() ASHLAR_EXCLUDES(mutex_);
+  void reset_peaks() noexcept ASHLAR_EXCLUDES(mutex_);
+  void reset_totals() noexcept ASHLAR_EXCLUDES(mutex_);
   // The highest sum of allocated bytes that an update has observed.
   int64_t highest_allocated_bytes() const ASHLAR_EXCLUDES(mutex_);
   int64_t reserved_bytes() const ASHLAR_EXCLUDES(mutex_);

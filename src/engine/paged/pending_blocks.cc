@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "engine/paged/pool/host_memory.h"
+
 namespace ashlar::paged {
 namespace {
 
@@ -34,18 +36,17 @@ Status PendingBlocks::add(PagedBlock* block) {
 Status PendingBlocks::poll(StreamId stream) {
   if (streams_.frees().empty()) return {};
   std::vector<Block*> finished;
+  const ScopeExit complete([&]() ASHLAR_REQUIRES(engine_lock) { make_free(finished); });
   Status collected = streams_.frees().collect_for_stream(stream, finished);
   empty_poll_count_ = finished.empty() ? std::min(empty_poll_count_ + 1, kMaxEmptyPolls) : 0;
   hits_before_poll_.store((1 << empty_poll_count_) / 8, std::memory_order_relaxed);
-  make_free(finished);
   return collected;
 }
 
 Status PendingBlocks::collect() {
   std::vector<Block*> finished;
-  Status collected = streams_.frees().collect(finished);
-  make_free(finished);
-  return collected;
+  const ScopeExit complete([&]() ASHLAR_REQUIRES(engine_lock) { make_free(finished); });
+  return streams_.frees().collect(finished);
 }
 
 Status PendingBlocks::wait(PoolId pool) {
@@ -57,16 +58,15 @@ Status PendingBlocks::wait(PoolId pool) {
     };
   }
   std::vector<Block*> finished;
-  Status waited = streams_.frees().wait(finished, is_wanted);
-  make_free(finished);
-  return waited;
+  const ScopeExit complete([&]() ASHLAR_REQUIRES(engine_lock) { make_free(finished); });
+  return streams_.frees().wait(finished, is_wanted);
 }
 
-void PendingBlocks::make_free(const std::vector<Block*>& finished) {
+void PendingBlocks::make_free(const std::vector<Block*>& finished) noexcept {
   for (Block* block : finished) make_free(static_cast<PagedBlock*>(block));
 }
 
-void PendingBlocks::make_free(PagedBlock* block) {
+void PendingBlocks::make_free(PagedBlock* block) noexcept {
   View& view = *block->view;
   Arena& arena = *block->arena;
   {

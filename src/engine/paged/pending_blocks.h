@@ -43,8 +43,8 @@ class PendingBlocks {
   Status wait(PoolId pool) ASHLAR_REQUIRES(engine_lock);
 
  private:
-  void make_free(PagedBlock* block) ASHLAR_REQUIRES(engine_lock);
-  void make_free(const std::vector<Block*>& finished) ASHLAR_REQUIRES(engine_lock);
+  void make_free(PagedBlock* block) noexcept ASHLAR_REQUIRES(engine_lock);
+  void make_free(const std::vector<Block*>& finished) noexcept ASHLAR_REQUIRES(engine_lock);
 
   // On a new cache line to avoid false sharing: while blocks are pending, every hit writes this
   // counter, and every hit reads the fields of PagedEngine that precede this object.

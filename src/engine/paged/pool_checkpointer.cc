@@ -10,13 +10,6 @@
 namespace ashlar::paged {
 namespace {
 
-// An allocated block of a checkpoint, and the view that contains its addresses.
-struct RecordedBlock {
-  View* view = nullptr;
-  BlockRecord record;
-  StreamId stream;
-};
-
 BlockRecord::State recorded_state(const PagedBlock& block) {
   if (block.is_detached()) return BlockRecord::State::kUnmapped;
   return block.is_allocated() ? BlockRecord::State::kAllocated : BlockRecord::State::kFree;
@@ -57,8 +50,9 @@ Result<PoolCheckpoint> PoolCheckpointer::take(PagedPool& pool) {
   return taken;
 }
 
+// Allocates all host memory before the first change.
 Result<RestoreResult> PoolCheckpointer::restore(PagedPool& pool, const PoolCheckpoint& checkpoint) {
-  std::vector<RecordedBlock> blocks;
+  std::vector<Stitcher::ExactRange> ranges;
   for (const SegmentRecord& segment : checkpoint.segments) {
     for (const BlockRecord& record : segment.blocks) {
       if (record.state != BlockRecord::State::kAllocated) continue;
@@ -68,16 +62,16 @@ Result<RestoreResult> PoolCheckpointer::restore(PagedPool& pool, const PoolCheck
                                              " of pool ", pool.id,
                                              ": it was released since the checkpoint"));
       }
-      blocks.push_back({view, record, segment.stream});
+      ranges.push_back(
+          {*view, pools_.arena_of(pool, segment.stream), record.range, record.requested_bytes});
     }
   }
   RestoreResult change;
+  change.allocated.reserve(ranges.size());
+  Stitcher::ExactScratch scratch = Stitcher::prepare_exact(pool, ranges);
   if (Status freed = free_all(pool, change.freed); !freed.ok()) return freed;
-  for (const RecordedBlock& block : blocks) {
-    change.allocated.push_back(
-        stitcher_.allocate_at({*block.view, pools_.arena_of(pool, block.stream), block.record.range,
-                               block.record.requested_bytes},
-                              error_));
+  for (const Stitcher::ExactRange& range : ranges) {
+    change.allocated.push_back(stitcher_.allocate_at(range, scratch, error_));
   }
   return change;
 }
@@ -92,6 +86,7 @@ Status PoolCheckpointer::free_all(PagedPool& pool, std::vector<DeviceAddress>& f
       active.push_back(block);
     }
   }
+  freed.reserve(active.size());
   for (PagedBlock* block : active) {
     freed.push_back(block->address);
     tracer_.trace_free(*block, {});

@@ -4,9 +4,12 @@
 #include "engine/paged/pool_pauser.h"
 
 #include <algorithm>
+#include <exception>
+#include <new>
 
 #include "base/text.h"
 #include "device/relaxed_capture.h"
+#include "engine/paged/pool/host_memory.h"
 
 namespace ashlar::paged {
 namespace {
@@ -80,14 +83,15 @@ Status PoolPauser::change(std::string_view tag, PoolTransition transition, Engin
   active_thread_ = std::this_thread::get_id();
   tracer_.set_stack({});
   for (PagedPool* pool : *pools) pool->is_changing = true;
-  Status changed = transition == PoolTransition::kResume
-                       ? resume(*pools)
-                       : pause(*pools, transition == PoolTransition::kPauseAndKeep);
-  for (PagedPool* pool : *pools) pool->is_changing = false;
-  backups_.free_discarded();
-  active_thread_ = {};
-  pools_.notify_changed();
-  return changed;
+  const ScopeExit end([&]() ASHLAR_REQUIRES(engine_lock) {
+    for (PagedPool* pool : *pools) pool->is_changing = false;
+    backups_.free_discarded();
+    active_thread_ = {};
+    pools_.notify_changed();
+  });
+  return transition == PoolTransition::kResume
+             ? resume(*pools)
+             : pause(*pools, transition == PoolTransition::kPauseAndKeep);
 }
 
 // A failure before the first extent of a pool is unmapped leaves the pool unchanged.
@@ -99,15 +103,17 @@ Status PoolPauser::pause(const Pools& pools, bool keeps_contents) {
     running.push_back(pool);
   }
   for (PagedPool* pool : running) pool->is_paused = true;
+  ScopeExit undo([&]() ASHLAR_REQUIRES(engine_lock) {
+    for (PagedPool* pool : running) {
+      if (!is_fully_mapped(*pool)) continue;  // resume maps it again, or another pause continues
+      discard_backups(*pool);
+      pool->is_paused = false;
+    }
+  });
   Status paused = wait_for_users(running);
   if (paused.ok() && keeps_contents) paused = back_up(running);
   if (paused.ok()) paused = drop_extents(pools);
-  if (paused.ok()) return paused;
-  for (PagedPool* pool : running) {
-    if (!is_fully_mapped(*pool)) continue;  // resume maps it again, or another pause continues
-    discard_backups(*pool);
-    pool->is_paused = false;
-  }
+  if (paused.ok()) undo.dismiss();
   return paused;
 }
 
@@ -191,23 +197,31 @@ Status PoolPauser::back_up(const Pools& pools) {
   if (live.empty()) return {};
   const Result<StreamId> stream = backups_.copy_stream();
   if (!stream.ok()) return stream.status();
+  backups_.reserve(live.size());
   EngineUnlock unlocked(mutex_);
   if (Status allocated = backups_.allocate(live); !allocated.ok()) return allocated;
   return backups_.copy(live, HostBackups::Direction::kToHost, *stream);
 }
 
+// Drops the extents up to the first failure.
 Status PoolPauser::drop_extents(const Pools& pools) {
   std::vector<Extent*> leaving;
   for (const PagedPool* pool : pools) {
     for (const auto& extent : pool->extents) leaving.push_back(extent.get());
   }
-  views_.announce_release(leaving);
+  const RemapObservers::Reservation notices = views_.announce_release(leaving);
   Status dropped;
+  std::exception_ptr exhausted;  // of host memory
   for (Extent* extent : leaving) {
-    if (dropped.ok()) dropped = views_.unmap_for_pause(*extent);
-    if (dropped.ok()) dropped = extents_.drop(*extent);
+    try {
+      if (dropped.ok() && !exhausted) dropped = views_.unmap_for_pause(*extent);
+      if (dropped.ok() && !exhausted) dropped = extents_.drop(*extent);
+    } catch (const std::bad_alloc&) {
+      exhausted = std::current_exception();
+    }
     views_.cancel_release(*extent);
   }
+  if (exhausted) std::rethrow_exception(exhausted);
   return dropped;
 }
 
@@ -246,7 +260,7 @@ Status PoolPauser::restore(Extent& extent) {
   return views_.map_again(extent);
 }
 
-void PoolPauser::discard_backups(const PagedPool& pool) {
+void PoolPauser::discard_backups(const PagedPool& pool) noexcept {
   for (const auto& extent : pool.extents) backups_.discard(*extent);
 }
 

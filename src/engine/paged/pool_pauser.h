@@ -66,7 +66,7 @@ class PoolPauser {
 
   Status resume(const Pools& pools) ASHLAR_REQUIRES(engine_lock);
   Status restore(Extent& extent) ASHLAR_REQUIRES(engine_lock);
-  void discard_backups(const PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
+  void discard_backups(const PagedPool& pool) noexcept ASHLAR_REQUIRES(engine_lock);
 
   const PagedConfig& config_;
   EngineMutex& mutex_;

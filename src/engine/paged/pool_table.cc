@@ -40,13 +40,21 @@ std::vector<PoolId> PoolTable::trimmable_pools() const {
   return ids;
 }
 
-PagedPool& PoolTable::add(PoolId pool, PoolOptions options) {
-  const bool is_plain = are_all_plain_ || options.source != nullptr || options.no_split;
-  auto made = std::make_unique<PagedPool>(pool, std::move(options), is_plain);
-  return *pools_.emplace(pool, std::move(made)).first->second;
+Status PoolTable::create(PoolId pool, PoolOptions options) {
+  Map::node_type made = make_pool(pool, std::move(options));
+  if (Status created = routes_.create(pool); !created.ok()) return created;
+  pools_.insert(std::move(made));
+  return {};
 }
 
-bool PoolTable::erase_if_unused(PoolId id) {
+PoolTable::Map::node_type PoolTable::make_pool(PoolId pool, PoolOptions options) const {
+  const bool is_plain = are_all_plain_ || options.source != nullptr || options.no_split;
+  Map single;
+  single.emplace(pool, std::make_unique<PagedPool>(pool, std::move(options), is_plain));
+  return single.extract(single.begin());
+}
+
+bool PoolTable::erase_if_unused(PoolId id) noexcept {
   const auto found = pools_.find(id);
   if (found == pools_.end() || id.is_default() || !routes_.is_freeable(id)) return false;
   PagedPool& pool = *found->second;
@@ -60,8 +68,9 @@ bool PoolTable::erase_if_unused(PoolId id) {
 }
 
 Status PoolTable::begin_routing(PoolId pool, RouteFilter filter) {
+  Map::node_type made = find(pool) == nullptr ? make_pool(pool, {}) : Map::node_type();
   if (Status begun = routes_.begin(pool, std::move(filter)); !begun.ok()) return begun;
-  if (find(pool) == nullptr) add(pool, {});
+  if (!made.empty()) pools_.insert(std::move(made));
   ++route_count_;
   return {};
 }

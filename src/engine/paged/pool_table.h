@@ -46,10 +46,12 @@ class PoolTable {
     return routes_.is_freeable(pool);
   }
 
-  PagedPool& add(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(engine_lock);
+  // Creates the default pool.
+  void add_default_pool() ASHLAR_REQUIRES(engine_lock) { pools_.insert(make_pool({}, {})); }
+  Status create(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(engine_lock);
   // Destroys the pool if it is freeable and has no memory and no operation in flight. Returns
   // whether it did.
-  bool erase_if_unused(PoolId pool) ASHLAR_REQUIRES(engine_lock);
+  bool erase_if_unused(PoolId pool) noexcept ASHLAR_REQUIRES(engine_lock);
   Arena& arena_of(PagedPool& pool, StreamId stream) ASHLAR_REQUIRES(engine_lock) {
     return peaks_.arena_of(pool, stream, addresses_);
   }
@@ -66,6 +68,9 @@ class PoolTable {
   std::condition_variable& changed() { return changed_; }
 
  private:
+  // Returns a pool that can be inserted into `pools_` without an allocation.
+  Map::node_type make_pool(PoolId pool, PoolOptions options) const;
+
   const bool are_all_plain_;
   PeakTracker& peaks_;
   StreamMonitor& streams_;

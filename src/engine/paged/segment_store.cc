@@ -3,46 +3,39 @@
 // Obtains and releases plain segments.
 #include "engine/paged/segment_store.h"
 
+#include <memory>
 #include <utility>
 
 #include "device/relaxed_capture.h"
+#include "engine/paged/pool/host_memory.h"
 
 namespace ashlar::paged {
 
-// Releases the lock for the device, whose allocation may take a long time, and for sources, which
-// are user code.
+// Allocates all other host memory before the segment.
 Result<Block*> SegmentStore::allocate(SlowRequest& request, size_t segment_bytes) {
-  const std::shared_ptr<SegmentSource> source = request.pool->options.source;
-  Result<DeviceAddress> address = Status::out_of_memory("not requested yet");
-  extents_.begin_growth(segment_bytes);
-  {
-    EngineUnlock unlocked(mutex_);
-    const RelaxedCapture relaxed(config_.device);
-    if (!relaxed.status().ok()) {
-      address = relaxed.status();
-    } else {
-      address = source ? source->allocate(segment_bytes, request.request.stream)
-                       : config_.device.allocate(segment_bytes);
-    }
-  }
-  extents_.end_growth(segment_bytes);
+  PagedPool& pool = *request.pool;
+  Arena& arena = *request.arena;
+  const BlockReservation blocks(arena);
+  std::unique_ptr<View> prepared = pool.prepare_view();
+  ScopeExit discard([&] { pool.discard_view(std::move(prepared)); });
+  const Result<DeviceAddress> address = obtain(request, segment_bytes);
   tracer_.set_stack(request.request.stack);
   if (!address.ok()) return address.status();
+  discard.dismiss();
 
-  Arena& arena = *request.arena;
-  View& view = request.pool->add_view();
+  View& view = pool.add_view(std::move(prepared));
   view.reserved = {*address, segment_bytes};
   view.mapped_bytes = segment_bytes;
   view.arena = &arena;
   view.is_small = request.is_small;
   view.is_plain = true;
-  view.source = source;
+  view.source = pool.options.source;
   view.stack = request.request.stack;
   extents_.add_segment(view);
   BiasedLock lock(arena.lock);
   tracer_.trace_memory(TraceAction::kSegmentAlloc, arena, view.reserved);
   PagedBlock* block = arena.insert_block(view, view.reserved, nullptr);
-  const bool is_split = segment_bytes > request.bytes && !request.pool->options.no_split;
+  const bool is_split = segment_bytes > request.bytes && !pool.options.no_split;
   if (is_split) arena.add_free(arena.split(block, request.bytes));
   Arena::mark_allocated(arena.sub_arena(block->is_small), block, request.request.bytes,
                         request.request.stack);
@@ -50,30 +43,34 @@ Result<Block*> SegmentStore::allocate(SlowRequest& request, size_t segment_bytes
   return block;
 }
 
-bool SegmentStore::release(View& view, TrimWait wait) {
+// Releases the lock for the device, whose allocation may take a long time, and for sources, which
+// are user code.
+Result<DeviceAddress> SegmentStore::obtain(const SlowRequest& request, size_t bytes) {
+  extents_.begin_growth(bytes);
+  const ScopeExit end([&]() ASHLAR_REQUIRES(engine_lock) { extents_.end_growth(bytes); });
+  const std::shared_ptr<SegmentSource> source = request.pool->options.source;
+  const StreamId stream = request.request.stream;
+  EngineUnlock unlocked(mutex_);
+  const RelaxedCapture relaxed(config_.device);
+  if (!relaxed.status().ok()) return relaxed.status();
+  return source ? source->allocate(bytes, stream) : config_.device.allocate(bytes);
+}
+
+bool SegmentStore::release(View& view, TrimWait wait) noexcept {
   Arena& arena = *view.arena;
-  if (!streams_.is_waitable(arena.stream)) return false;
   {
     BiasedLock lock(arena.lock);
     if (view.first != view.last || !view.first->is_in_ranges()) return false;
     arena.erase_free(view.first);
     view.first->state = BlockState::kPending;
   }
-  const RelaxedCapture relaxed(config_.device, streams_.capture_count());
-  Status freed = relaxed.status();
-  const bool may_wait = wait == TrimWait::kForWork;
-  if (freed.ok() && may_wait) freed = streams_.wait_for(arena.stream);
-  if (freed.ok() && !may_wait && !streams_.is_idle(arena.stream)) {
-    make_free_again(view);
+  const bool is_freed =
+      catch_bad_alloc([&]() ASHLAR_REQUIRES(engine_lock) { return try_free(view, wait); });
+  if (!is_freed) {
+    BiasedLock lock(arena.lock);
+    arena.add_free(view.first);
     return false;
   }
-  if (freed.ok() && view.source == nullptr) freed = config_.device.free(view.reserved.begin);
-  if (!freed.ok()) {
-    error_.record(std::move(freed));
-    make_free_again(view);
-    return false;
-  }
-  if (view.source != nullptr) return_queue_.add(view.source, view.reserved);
   tracer_.trace_memory(TraceAction::kSegmentFree, arena, view.reserved);
   extents_.remove_segment(view);
   {
@@ -84,15 +81,31 @@ bool SegmentStore::release(View& view, TrimWait wait) {
   return true;
 }
 
-void SegmentStore::make_free_again(View& view) {
-  BiasedLock lock(view.arena->lock);
-  view.arena->add_free(view.first);
+bool SegmentStore::try_free(const View& view, TrimWait wait) {
+  const StreamId stream = view.arena->stream;
+  if (!streams_.is_waitable(stream)) return false;
+  const RelaxedCapture relaxed(config_.device, streams_.capture_count());
+  Status freed = relaxed.status();
+  const bool may_wait = wait == TrimWait::kForWork;
+  if (freed.ok() && may_wait) freed = streams_.wait_for(stream);
+  if (freed.ok() && !may_wait && !streams_.is_idle(stream)) return false;
+  if (freed.ok() && view.source == nullptr) freed = config_.device.free(view.reserved.begin);
+  if (!freed.ok()) {
+    error_.record(std::move(freed));
+    return false;
+  }
+  if (view.source != nullptr) return_queue_.add(view.source, view.reserved);
+  return true;
 }
 
 void SegmentStore::return_to_sources() {
-  while (!return_queue_.empty()) {
+  bool is_flushed = true;
+  while (is_flushed && !return_queue_.empty()) {
     EngineUnlock unlocked(mutex_);
-    return_queue_.flush(config_.device);
+    is_flushed = catch_bad_alloc([this] {
+      return_queue_.flush(config_.device);
+      return true;
+    });
   }
 }
 
@@ -102,12 +115,21 @@ void SegmentStore::wait_for_sources() {
   return_queue_.wait_for_other_threads();
 }
 
-void SegmentStore::destroy(const View& view) {
-  if (view.source != nullptr) {
-    return_queue_.add(view.source, view.reserved);
-  } else {
-    (void)config_.device.free(view.reserved.begin).ok();
+void SegmentStore::destroy(const View& view) noexcept {
+  if (view.source == nullptr) {
+    catch_bad_alloc([&] { return config_.device.free(view.reserved.begin).ok(); });
+    return;
   }
+  const bool is_queued = catch_bad_alloc([&] {
+    return_queue_.add(view.source, view.reserved);
+    return true;
+  });
+  // No other thread uses the engine, so the source may be called under its lock.
+  if (!is_queued) view.source->free(view.reserved.begin, view.reserved.bytes);
+}
+
+void SegmentStore::destroy_returned() noexcept {
+  catch_bad_alloc([this] { return_queue_.flush(config_.device); });
 }
 
 }  // namespace ashlar::paged

@@ -36,20 +36,24 @@ class SegmentStore {
   // Returns the segment to the device or its source if none of its blocks is in use. Waits for work
   // that may use it; with kNever, does nothing if there is such work. Returns false if the segment
   // stays; device errors are deferred.
-  bool release(View& view, TrimWait wait = TrimWait::kForWork) ASHLAR_REQUIRES(engine_lock);
+  bool release(View& view, TrimWait wait = TrimWait::kForWork) noexcept
+      ASHLAR_REQUIRES(engine_lock);
 
-  // Returns released segments to their sources. Call before an operation ends.
+  // Returns released segments to their sources. Call before an operation ends. If host memory is
+  // exhausted, a later operation returns them.
   void return_to_sources() ASHLAR_REQUIRES(engine_lock);
   // Waits, for at most one second, until other threads have returned segments to their sources,
   // because until then the memory of these segments is not available to the device.
   void wait_for_sources() ASHLAR_REQUIRES(engine_lock);
   // For the engine's destructor: `destroy` frees a view's segment or queues it for its source, and
   // `destroy_returned` returns the queued segments to their sources. Errors are ignored.
-  void destroy(const View& view);
-  void destroy_returned() { return_queue_.flush(config_.device); }
+  void destroy(const View& view) noexcept;
+  void destroy_returned() noexcept;
 
  private:
-  void make_free_again(View& view) ASHLAR_REQUIRES(engine_lock);
+  Result<DeviceAddress> obtain(const SlowRequest& request, size_t bytes)
+      ASHLAR_REQUIRES(engine_lock);
+  bool try_free(const View& view, TrimWait wait) ASHLAR_REQUIRES(engine_lock);
 
   const PagedConfig& config_;
   EngineMutex& mutex_;

@@ -4,11 +4,13 @@
 #include "engine/paged/stitcher.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/align.h"
 #include "base/units.h"
 #include "device/relaxed_capture.h"
+#include "engine/paged/pool/host_memory.h"
 
 namespace ashlar::paged {
 namespace {
@@ -55,6 +57,12 @@ constexpr size_t kOverBudgetDivisor = 64;
 // replays always take the usual time.
 constexpr double kMaxCostFactor = 10;
 
+void remove_duplicates(std::vector<Arena*>& arenas) {
+  std::sort(arenas.begin(), arenas.end(),
+            [](const Arena* a, const Arena* b) { return a->serial < b->serial; });
+  arenas.erase(std::unique(arenas.begin(), arenas.end()), arenas.end());
+}
+
 }  // namespace
 
 PlanRequest Stitcher::plan_request(const SlowRequest& request) const {
@@ -72,10 +80,12 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
   std::set<const Arena*> lenders = find_lenders(request);
   // Called before the arenas are locked, because PeakTracker's lock must be taken before theirs.
   request.is_over_budget = !can_afford_to_stitch(request);
+  const BlockReservation blocks(arena);
   Plan plan;
   Placement placement;
   {
     ArenaLocks lock(candidates.arenas());
+    for (Arena* each : lock.arenas()) each->fill_reserve();
     request.pool->budget.spend_visits(kVisitsPerMerge * flush(lock.arenas()));
     mover_.return_displaced(arena);
     candidates.rest_unusable(*request.pool, arena, config_.granule_bytes);
@@ -97,15 +107,15 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
       Status allowed = extents_.check_limit(request, plan.new_bytes);
       if (!allowed.ok()) return allowed;
     }
-    placement = take(plan, request);
+    placement = prepare(plan, request);
+    take(plan, request, placement);
   }
+  ScopeExit undo([&]() ASHLAR_REQUIRES(engine_lock) { roll_back(placement); });
   const int64_t begin_ns = config_.clock.now_ns();
-  const Status completed = complete(placement, plan.new_bytes, request);
+  Status completed = complete(placement, plan.new_bytes, request);
   charge_mapping(request, plan.pieces.size(), placement.pieces.size(), begin_ns);
-  if (!completed.ok()) {
-    roll_back(placement);
-    return completed;
-  }
+  if (!completed.ok()) return completed;
+  undo.dismiss();
   if (!plan.pieces.empty()) peaks_.count_stitch();
   return commit(placement, request.bytes, request.request);
 }
@@ -176,10 +186,19 @@ Plan Stitcher::make_plan(const SlowRequest& request, std::set<const Arena*>& len
   return planner_.plan(plan_request(request), lenders);
 }
 
+// Allocates the host memory for `take`. REQUIRES: the locks of the pool's arenas.
+Stitcher::Placement Stitcher::prepare(const Plan& plan, const SlowRequest& request) {
+  Placement placement{plan.view, nullptr, plan.offset, plan.pieces, plan.pieces.size()};
+  const size_t slot_count = plan.view != nullptr ? plan.view->slots.size() : 0;
+  placement.lenders.reserve(slot_count + plan.pieces.size());
+  const bool is_taken_over = plan.from != nullptr && plan.view->arena != request.arena;
+  if (is_taken_over) request.arena->fill_reserve(Arena::kBlocksPerSlot * slot_count);
+  return placement;
+}
+
 // Takes the memory that the plan uses. REQUIRES: the locks of the pool's arenas have been held
 // since the plan was made.
-Stitcher::Placement Stitcher::take(const Plan& plan, const SlowRequest& request) {
-  Placement placement{plan.view, nullptr, plan.offset, plan.pieces};
+void Stitcher::take(const Plan& plan, const SlowRequest& request, Placement& placement) noexcept {
   if (plan.from != nullptr) {
     View& view = *plan.view;
     PagedBlock* from = plan.from;
@@ -193,9 +212,9 @@ Stitcher::Placement Stitcher::take(const Plan& plan, const SlowRequest& request)
   }
   for (Extent* piece : placement.pieces) {
     if (piece->attached_view != nullptr) mover_.detach_idle(*piece);
-    if (piece->arena != request.arena) placement.lenders.insert(piece->arena);
+    if (piece->arena != request.arena) placement.lenders.push_back(piece->arena);
   }
-  return placement;
+  remove_duplicates(placement.lenders);
 }
 
 Status Stitcher::complete(Placement& placement, size_t new_bytes, SlowRequest& request) {
@@ -207,12 +226,27 @@ Status Stitcher::complete(Placement& placement, size_t new_bytes, SlowRequest& r
     if (!view.ok()) return view.status();
     placement.view = *view;
   }
-  const Result<std::vector<Extent*>> created = extents_.create(
-      request, config_.sizing.extent_sizes(plan_request(request).growth(), new_bytes));
-  if (!created.ok()) return created.status();
-  placement.pieces.insert(placement.pieces.end(), created->begin(), created->end());
+  Status created = extents_.create(
+      request, config_.sizing.extent_sizes(plan_request(request).growth(), new_bytes),
+      placement.pieces);
+  if (!created.ok()) return created;
+  const auto created_extents = [&] {
+    return std::span(placement.pieces).subspan(placement.idle_piece_count);
+  };
+  ScopeExit undo([&]() ASHLAR_REQUIRES(engine_lock) {
+    extents_.undo_creation(*request.pool, created_extents());
+  });
+  Status mapped = map_pieces(placement, request);
+  if (!mapped.ok()) return mapped;
+  undo.dismiss();
+  extents_.count_created(created_extents());
+  return {};
+}
+
+// Maps the pieces at the end of the view.
+Status Stitcher::map_pieces(Placement& placement, SlowRequest& request) {
   const size_t begin = placement.view->mapped_bytes;
-  const Result<PagedBlock*> mapped = views_.map_at_end(*placement.view, placement.pieces, request);
+  Result<PagedBlock*> mapped = views_.map_at_end(*placement.view, placement.pieces, request);
   if (!mapped.ok()) return mapped.status();
   if (placement.block == nullptr) {
     placement.block = *mapped;
@@ -227,7 +261,7 @@ Status Stitcher::complete(Placement& placement, size_t new_bytes, SlowRequest& r
 
 // Makes later work of the borrower wait for the lenders' work so far. No event can be recorded on a
 // destroyed stream; its memory can be used only after the device has been synchronized.
-Status Stitcher::order_after(const std::set<Arena*>& lenders, const Arena& borrower) {
+Status Stitcher::order_after(const std::vector<Arena*>& lenders, const Arena& borrower) {
   for (Arena* lender : lenders) {
     Status ordered = streams_.record_order_event(lender->stream);
     if (ordered.ok()) lender->mark_stream_alive();
@@ -251,14 +285,17 @@ Status Stitcher::order_after(const std::set<Arena*>& lenders, const Arena& borro
 // differ. The measured time counts only up to a bound, because the host may have been preempted.
 // Mapping new memory is not charged.
 void Stitcher::charge_mapping(const SlowRequest& request, size_t stitched_count, size_t all_count,
-                              int64_t begin_ns) {
+                              int64_t begin_ns) noexcept {
   if (stitched_count == 0) return;
   const auto stitched = static_cast<double>(stitched_count);
   const double part = stitched / static_cast<double>(std::max(stitched_count, all_count));
   const double took_us = static_cast<double>(config_.clock.now_ns() - begin_ns) / 1000 * part;
   const double usual_us = kMapUs * stitched;
-  const Result<bool> idle = streams_.query_idle(request.arena->stream);
-  const double charged_part = idle.ok() && !*idle ? kHiddenMappingCost : 1;
+  const bool is_busy = catch_bad_alloc([&]() ASHLAR_REQUIRES(engine_lock) {
+    const Result<bool> idle = streams_.query_idle(request.arena->stream);
+    return idle.ok() && !*idle;
+  });
+  const double charged_part = is_busy ? kHiddenMappingCost : 1;
   request.pool->budget.spend_driver_us(charged_part *
                                        std::clamp(took_us, usual_us, kMaxCostFactor * usual_us));
 }
@@ -266,7 +303,7 @@ void Stitcher::charge_mapping(const SlowRequest& request, size_t stitched_count,
 // Allocates `bytes` bytes of the placement and frees the rest of its block on both sides. REQUIRES:
 // the whole placement is mapped, and its lenders are ordered.
 Block* Stitcher::commit(const Placement& placement, size_t bytes,
-                        const AllocationRequest& request) {
+                        const AllocationRequest& request) noexcept {
   assign_extents(placement);
   View& view = *placement.view;
   Arena& arena = *view.arena;
@@ -288,7 +325,7 @@ Block* Stitcher::commit(const Placement& placement, size_t bytes,
 }
 
 // Assigns the extents of the placement to the arena of its view.
-void Stitcher::assign_extents(const Placement& placement) {
+void Stitcher::assign_extents(const Placement& placement) noexcept {
   View& view = *placement.view;
   Arena& arena = *view.arena;
   view.last_placed_at = mover_.tick();
@@ -307,7 +344,7 @@ void Stitcher::assign_extents(const Placement& placement) {
 }
 
 // Undoes a placement: whole extents become idle and detached, and all other memory becomes free.
-void Stitcher::roll_back(const Placement& placement) {
+void Stitcher::roll_back(const Placement& placement) noexcept {
   if (placement.view == nullptr) return;
   if (placement.block != nullptr) {
     BiasedLock lock(placement.view->arena->lock);
@@ -316,28 +353,56 @@ void Stitcher::roll_back(const Placement& placement) {
   if (placement.view->slots.empty()) views_.release(*placement.view);
 }
 
-Block* Stitcher::allocate_at(const ExactRange& exact, DeferredError& error) {
+// While the pool is restored, only the restore takes blocks of its arenas.
+Stitcher::ExactScratch Stitcher::prepare_exact(const PagedPool& pool,
+                                               const std::vector<ExactRange>& ranges) {
+  ExactScratch scratch;
+  for (const auto& [stream, each] : pool.arenas) scratch.all.insert(each.get());
+  size_t slot_count = 0;
+  for (const auto& view : pool.views) slot_count += view->slots.size();
+  scratch.lenders.reserve(slot_count);
+  for (const ExactRange& each : ranges) {
+    BiasedLock lock(each.arena.lock);
+    each.arena.fill_reserve(Arena::kBlocksPerPlacement * ranges.size() +
+                            Arena::kBlocksPerSlot * slot_count);
+  }
+  return scratch;
+}
+
+Block* Stitcher::allocate_at(const ExactRange& exact, ExactScratch& scratch,
+                             DeferredError& error) noexcept {
   View& view = exact.view;
   PagedPool& pool = exact.arena.pool;
   Placement placement{&view, nullptr, exact.range.begin - view.reserved.begin};
   pool.candidates.wake_all(pool.arenas);
+  placement.lenders = std::move(scratch.lenders);
+  placement.lenders.clear();
   {
     ArenaLocks arenas(pool);
     // If another stream has taken over the view since the checkpoint, takes it back.
     if (view.arena != &exact.arena && !view.is_plain && !view.has_active_block()) {
       mover_.move_view(view, exact.arena);
     }
-    const std::set<const Arena*> all(arenas.arenas().begin(), arenas.arenas().end());
-    find_idle(pool, arenas.arenas(), all, &exact.arena, config_.granule_bytes);
+    find_idle(pool, arenas.arenas(), scratch.all, &exact.arena, config_.granule_bytes);
     PagedBlock* from = view.first;
     while (from->end() <= exact.range.begin) from = from->next;
     placement.block = mover_.take_range(view, from, exact.range, placement.lenders);
   }
-  if (!order_after(placement.lenders, *view.arena).ok()) {
-    Status waited = config_.device.synchronize_device();
-    if (!waited.ok()) error.record(std::move(waited));
+  remove_duplicates(placement.lenders);
+  const bool is_ordered = catch_bad_alloc([&]() ASHLAR_REQUIRES(engine_lock) {
+    return order_after(placement.lenders, *view.arena).ok();
+  });
+  if (!is_ordered) {
+    (void)catch_bad_alloc([&]() ASHLAR_REQUIRES(engine_lock) {
+      Status waited = config_.device.synchronize_device();
+      if (!waited.ok()) error.record(std::move(waited));
+      return true;
+    });
   }
-  return commit(placement, exact.range.bytes, {exact.requested_bytes, view.arena->stream, {}});
+  Block* block =
+      commit(placement, exact.range.bytes, {exact.requested_bytes, view.arena->stream, {}});
+  scratch.lenders = std::move(placement.lenders);
+  return block;
 }
 
 }  // namespace ashlar::paged

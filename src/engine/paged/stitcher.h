@@ -6,6 +6,9 @@
 //
 //   plan -> take (arenas locked) -> order streams -> map -> commit, or roll back
 //
+// Host memory is allocated before the first change, except where the device may need some; taking,
+// committing and rolling back cannot fail.
+//
 // Memory that another stream used last is borrowed: the borrower's stream waits for an event on the
 // lender's stream. The host waits only if allocate_at cannot use events.
 //
@@ -56,9 +59,19 @@ class Stitcher {
     AddressRange range;
     size_t requested_bytes = 0;
   };
+  // Host memory for allocations of exact ranges.
+  struct ExactScratch {
+    std::vector<Arena*> lenders{};
+    std::set<const Arena*> all{};  // the pool's arenas
+  };
+  // Prepares the allocation of all these ranges of the pool. No arena, view or slot may be added
+  // before they are allocated.
+  static ExactScratch prepare_exact(const PagedPool& pool, const std::vector<ExactRange>& ranges)
+      ASHLAR_REQUIRES(engine_lock);
   // Allocates the block that covers an exact range. Cannot fail: if events cannot order the
   // streams, the host waits for the device, and errors are deferred.
-  Block* allocate_at(const ExactRange& exact, DeferredError& error) ASHLAR_REQUIRES(engine_lock);
+  Block* allocate_at(const ExactRange& exact, ExactScratch& scratch, DeferredError& error) noexcept
+      ASHLAR_REQUIRES(engine_lock);
 
  private:
   // The memory taken for a request: a block in state kPending, and extents to be mapped after it.
@@ -67,7 +80,8 @@ class Stitcher {
     PagedBlock* block = nullptr;  // null: no existing part of the view
     size_t offset = 0;            // where in the view the allocated block will begin
     std::vector<Extent*> pieces{};
-    std::set<Arena*> lenders{};
+    size_t idle_piece_count = 0;    // the first pieces; the others were created for the request
+    std::vector<Arena*> lenders{};  // without duplicates after `take`
   };
 
   PlanRequest plan_request(const SlowRequest& request) const ASHLAR_REQUIRES(engine_lock);
@@ -77,17 +91,20 @@ class Stitcher {
   size_t over_budget_growth_bytes(const SlowRequest& request) const ASHLAR_REQUIRES(engine_lock);
   Plan make_plan(const SlowRequest& request, std::set<const Arena*>& lenders)
       ASHLAR_REQUIRES(engine_lock);
-  Placement take(const Plan& plan, const SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
+  static Placement prepare(const Plan& plan, const SlowRequest& request);
+  void take(const Plan& plan, const SlowRequest& request, Placement& placement) noexcept
+      ASHLAR_REQUIRES(engine_lock);
   Status complete(Placement& placement, size_t new_bytes, SlowRequest& request)
       ASHLAR_REQUIRES(engine_lock);
-  Status order_after(const std::set<Arena*>& lenders, const Arena& borrower)
+  Status map_pieces(Placement& placement, SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
+  Status order_after(const std::vector<Arena*>& lenders, const Arena& borrower)
       ASHLAR_REQUIRES(engine_lock);
   void charge_mapping(const SlowRequest& request, size_t stitched_count, size_t all_count,
-                      int64_t begin_ns) ASHLAR_REQUIRES(engine_lock);
-  Block* commit(const Placement& placement, size_t bytes, const AllocationRequest& request)
+                      int64_t begin_ns) noexcept ASHLAR_REQUIRES(engine_lock);
+  Block* commit(const Placement& placement, size_t bytes, const AllocationRequest& request) noexcept
       ASHLAR_REQUIRES(engine_lock);
-  void assign_extents(const Placement& placement) ASHLAR_REQUIRES(engine_lock);
-  void roll_back(const Placement& placement) ASHLAR_REQUIRES(engine_lock);
+  void assign_extents(const Placement& placement) noexcept ASHLAR_REQUIRES(engine_lock);
+  void roll_back(const Placement& placement) noexcept ASHLAR_REQUIRES(engine_lock);
 
   const PagedConfig& config_;
   ExtentStore& extents_;

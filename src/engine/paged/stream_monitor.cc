@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "device/relaxed_capture.h"
+#include "engine/paged/pool/host_memory.h"
 #include "engine/paged/pool/paged_pool.h"
 
 namespace ashlar::paged {
@@ -32,23 +33,30 @@ bool StreamMonitor::is_idle(StreamId stream) {
 }
 
 Result<EventId> StreamMonitor::record_event(StreamId stream) {
-  Result<EventId> event = EventId();
-  if (unused_events_.empty()) {
-    event = device_.create_event();
-  } else {
-    event = unused_events_.back();
-    unused_events_.pop_back();
-  }
+  Result<EventId> event = acquire_event();
   if (!event.ok()) {
     error_.record(event.status());
     return event;
   }
+  ScopeExit undo([&]() ASHLAR_REQUIRES(engine_lock) { recycle(*event); });
   Status recorded = device_.record_event(*event, stream);
-  if (recorded.ok()) return event;
-  recycle(*event);
   // A destroyed stream is not an error.
-  if (!recorded.is(StatusKind::kInvalidArgument)) error_.record(recorded);
-  return recorded;
+  if (!recorded.ok() && !recorded.is(StatusKind::kInvalidArgument)) error_.record(recorded);
+  if (!recorded.ok()) return recorded;
+  undo.dismiss();
+  return event;
+}
+
+Result<EventId> StreamMonitor::acquire_event() {
+  if (unused_events_.empty()) {
+    grow_capacity(unused_events_, created_event_count_ + 1);
+    Result<EventId> created = device_.create_event();
+    if (created.ok()) ++created_event_count_;
+    return created;
+  }
+  const EventId event = unused_events_.back();
+  unused_events_.pop_back();
+  return event;
 }
 
 bool StreamMonitor::recycle_if_done(EventId event) {
@@ -59,7 +67,7 @@ bool StreamMonitor::recycle_if_done(EventId event) {
   return true;
 }
 
-void StreamMonitor::recycle_events_of(PagedPool& pool) {
+void StreamMonitor::recycle_events_of(PagedPool& pool) noexcept {
   for (const auto& [stream, arena] : pool.arenas) {
     if (arena->marker) recycle(*std::exchange(arena->marker, std::nullopt));
   }
@@ -81,9 +89,12 @@ Status StreamMonitor::wait_for_order_event(StreamId waiter) {
   return device_.wait_event(waiter, *order_event_);
 }
 
-void StreamMonitor::destroy_events() {
-  if (order_event_) (void)device_.destroy_event(*order_event_).ok();
-  for (const EventId event : unused_events_) (void)device_.destroy_event(event).ok();
+void StreamMonitor::destroy_events() noexcept {
+  const auto destroy = [this](EventId event) {
+    catch_bad_alloc([&] { return device_.destroy_event(event).ok(); });
+  };
+  if (order_event_) destroy(*order_event_);
+  for (const EventId event : unused_events_) destroy(event);
 }
 
 }  // namespace ashlar::paged

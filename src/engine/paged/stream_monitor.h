@@ -47,11 +47,13 @@ class StreamMonitor {
   // Records an event after the work queued so far. The caller returns the event with `recycle`.
   // kInvalidArgument: the stream has been destroyed. Other errors are returned and also deferred.
   Result<EventId> record_event(StreamId stream) ASHLAR_REQUIRES(engine_lock);
-  void recycle(EventId event) ASHLAR_REQUIRES(engine_lock) { unused_events_.push_back(event); }
+  void recycle(EventId event) noexcept ASHLAR_REQUIRES(engine_lock) {
+    unused_events_.push_back(event);
+  }
   // Returns whether the event is done, and recycles it in that case. Errors are deferred.
   bool recycle_if_done(EventId event) ASHLAR_REQUIRES(engine_lock);
   // Recycles the events of a pool that is being destroyed.
-  void recycle_events_of(PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
+  void recycle_events_of(PagedPool& pool) noexcept ASHLAR_REQUIRES(engine_lock);
   // The two steps of a stream-ordered wait: work queued on `waiter` after both calls runs after the
   // work queued on `source` before them. One event serves all such waits, because a wait refers to
   // the last record of the event.
@@ -60,13 +62,17 @@ class StreamMonitor {
 
   // Destroys all events except those of pending frees, for the engine's destructor. Ignores errors.
   // REQUIRES: all events have been recycled.
-  void destroy_events() ASHLAR_REQUIRES(engine_lock);
+  void destroy_events() noexcept ASHLAR_REQUIRES(engine_lock);
 
  private:
+  Result<EventId> acquire_event() ASHLAR_REQUIRES(engine_lock);
+
   Device& device_;
   DeferredError& error_;
   PendingFrees frees_ ASHLAR_GUARDED_BY(engine_lock);
+  // Has capacity for all events that were created, so that `recycle` cannot fail.
   std::vector<EventId> unused_events_ ASHLAR_GUARDED_BY(engine_lock);
+  size_t created_event_count_ ASHLAR_GUARDED_BY(engine_lock) = 0;
   std::optional<EventId> order_event_ ASHLAR_GUARDED_BY(engine_lock);
 };
 

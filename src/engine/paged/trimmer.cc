@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "device/relaxed_capture.h"
+#include "engine/paged/pool/host_memory.h"
 #include "engine/trim_selection.h"
 
 namespace ashlar::paged {
@@ -66,6 +67,7 @@ size_t Trimmer::release_extents(PagedPool& pool, size_t wanted_bytes, TrimWait w
   std::vector<Extent*> taken;
   if (ready.ok()) {
     ArenaLocks lock(pool);
+    pool.fill_reserves();
     pool.flush();
     taken = take_idle(pool, lock.arenas(), wanted_bytes, wait, progress);
   }
@@ -90,8 +92,8 @@ size_t Trimmer::release_extents(PagedPool& pool, size_t wanted_bytes, TrimWait w
 void Trimmer::query_progress(Arena& arena, Progress& progress) {
   if (streams_.is_idle(arena.stream)) progress.idle.insert(&arena);
   if (!arena.marker || !streams_.recycle_if_done(*arena.marker)) return;
+  arena.marker.reset();  // first, because it was recycled
   progress.passed[&arena] = arena.marker_round;
-  arena.marker.reset();
 }
 
 // Detaches idle extents. If the trim must not wait, takes first those that no queued work uses.
@@ -132,8 +134,10 @@ std::vector<Extent*> Trimmer::detach_cheapest(std::vector<Extent*>& extents, siz
   });
   std::vector<size_t> sizes;
   for (const Extent* extent : extents) sizes.push_back(extent->bytes);
+  const std::vector<size_t> selected = select_for_trim(sizes, wanted_bytes);
   std::vector<Extent*> taken;
-  for (const size_t i : select_for_trim(sizes, wanted_bytes)) {
+  taken.reserve(selected.size());
+  for (const size_t i : selected) {
     if (extents[i]->attached_view != nullptr) mover_.detach_idle(*extents[i]);
     taken.push_back(extents[i]);
   }
@@ -168,7 +172,11 @@ void Trimmer::set_aside_busy(std::vector<Extent*>& taken, Progress& progress) {
 size_t Trimmer::release(PagedPool& pool, const std::vector<Extent*>& unused) {
   size_t released_bytes = 0;
   ++pool.trim_count;
-  views_.announce_release(unused);
+  const ScopeExit end([&] {
+    --pool.trim_count;
+    pools_.notify_changed();
+  });
+  const RemapObservers::Reservation notices = views_.announce_release(unused);
   for (Extent* extent : unused) {
     const size_t bytes = extent->is_dropped ? 0 : extent->bytes;
     if (views_.unmap_all(*extent) && extents_.release(pool, extent)) {
@@ -177,8 +185,6 @@ size_t Trimmer::release(PagedPool& pool, const std::vector<Extent*>& unused) {
       views_.cancel_release(*extent);
     }
   }
-  --pool.trim_count;
-  pools_.notify_changed();
   views_.release_empty(pool);
   return released_bytes;
 }

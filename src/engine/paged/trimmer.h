@@ -9,6 +9,8 @@
 // event on the memory's stream. The next trim releases the memory if the event is done. Requests
 // may still use the memory in between.
 //
+// If host memory is exhausted, a trim throws std::bad_alloc; extents that it detached stay idle.
+//
 // All functions need the engine's lock, and may release it to call observers and sources.
 #pragma once
 

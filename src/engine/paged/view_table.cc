@@ -4,10 +4,14 @@
 #include "engine/paged/view_table.h"
 
 #include <algorithm>
+#include <exception>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "base/align.h"
 #include "base/ticks.h"
+#include "engine/paged/pool/host_memory.h"
 
 namespace ashlar::paged {
 namespace {
@@ -41,6 +45,9 @@ Result<View*> ViewTable::create(SlowRequest& request, size_t bytes) {
   const size_t growable_bytes = round_up(std::max(room, 2 * bytes), granule);
   const bool is_scarce = usage_.address_bytes + growable_bytes > max_address_bytes();
   size_t reserved_bytes = is_scarce ? min_bytes : std::max(min_bytes, growable_bytes);
+  PagedPool& pool = *request.pool;
+  std::unique_ptr<View> prepared = pool.prepare_view();
+  ScopeExit undo([&] { pool.discard_view(std::move(prepared)); });
   Result<DeviceAddress> address = config_.device.reserve(reserved_bytes);
   if (!address.ok() && address.status().is_out_of_memory() && reserved_bytes > min_bytes) {
     reserved_bytes = min_bytes;
@@ -48,8 +55,9 @@ Result<View*> ViewTable::create(SlowRequest& request, size_t bytes) {
   }
   request.lacks_mappings = !address.ok() && address.status().is_out_of_memory();
   if (!address.ok()) return address.status();
+  undo.dismiss();
   usage_.address_bytes += reserved_bytes;
-  View& view = request.pool->add_view();
+  View& view = pool.add_view(std::move(prepared));
   view.reserved = {*address, reserved_bytes};
   view.arena = request.arena;
   view.is_small = request.is_small;
@@ -58,16 +66,20 @@ Result<View*> ViewTable::create(SlowRequest& request, size_t bytes) {
   return &view;
 }
 
-bool ViewTable::release(View& view) {
+bool ViewTable::release(View& view) noexcept {
   trace_other_mappings(view);
-  if (Status freed = config_.device.free_addresses(view.reserved); !freed.ok()) {
-    error_.record(std::move(freed));
-    return false;
-  }
+  const bool is_freed = catch_bad_alloc([&]() ASHLAR_REQUIRES(engine_lock) {
+    Status freed = config_.device.free_addresses(view.reserved);
+    const bool is_ok = freed.ok();
+    if (!is_ok) error_.record(std::move(freed));
+    return is_ok;
+  });
+  if (!is_freed) return false;
   {
     BiasedLock lock(view.arena->lock);
     view.arena->unqueue_return(view);
     while (view.first != nullptr) view.arena->remove_block(view.first);
+    view.arena->unreserve_blocks(Arena::kBlocksPerSlot * view.slots.size());
   }
   usage_.address_bytes -= view.reserved.bytes;
   unretire_view(view);
@@ -83,7 +95,7 @@ bool ViewTable::release(View& view) {
 // The trace records an idle extent at the address where it was last used. Before the addresses of
 // `view` are freed and possibly reused, moves each such extent in the trace to another of its
 // mappings, or records an unmap if it has none.
-void ViewTable::trace_other_mappings(const View& view) {
+void ViewTable::trace_other_mappings(const View& view) noexcept {
   for (const auto& extent : view.arena->pool.extents) {
     if (extent->traced.bytes == 0 || !view.reserved.contains(extent->traced.begin)) continue;
     if (extent->mappings.empty()) {
@@ -97,66 +109,96 @@ void ViewTable::trace_other_mappings(const View& view) {
   }
 }
 
-void ViewTable::release_empty(PagedPool& pool) {
-  std::vector<View*> empty;
-  for (const auto& view : pool.views) {
-    if (!view->is_plain && !view->has_extents()) empty.push_back(view.get());
+void ViewTable::release_empty(PagedPool& pool) noexcept {
+  for (size_t i = 0; i < pool.views.size();) {
+    View& view = *pool.views[i];
+    const bool is_released = !view.is_plain && !view.has_extents() && release(view);
+    if (!is_released) ++i;
   }
-  for (View* view : empty) release(*view);
 }
 
+// Allocates all host memory before the first device call.
 Result<PagedBlock*> ViewTable::map_at_end(View& view, const std::vector<Extent*>& extents,
                                           SlowRequest& request) {
-  const size_t begin = view.mapped_bytes;
+  const RemapObservers::Reservation notices = observers_.reserve(extents.size());
+  reserve_slots(view, extents);
   const uint64_t mapped_ticks = ticks_now();
-  std::vector<Extent*> mapped;
-  const Status status = map_extents(view, extents, mapped, request);
-  size_t bytes = 0;
-  for (const Extent* extent : mapped) bytes += extent->bytes;
+  size_t mapped_count = 0;
+  Status status;
+  std::exception_ptr exhausted;  // of host memory
+  try {
+    status = map_extents(view, extents, mapped_count, request);
+  } catch (const std::bad_alloc&) {
+    exhausted = std::current_exception();
+  }
+  const bool is_usable = !exhausted && status.ok();
+  AddressRange added{view.at(view.mapped_bytes), 0};
+  for (size_t i = 0; i < mapped_count; ++i) added.bytes += extents[i]->bytes;
+  if (!is_usable && mapped_count > 0 && try_unmap(added)) mapped_count = 0;
+
   Arena& arena = *view.arena;
   BiasedLock lock(arena.lock);
-  view.reserve_slots(mapped.size(), bytes);
-  for (Extent* extent : mapped) {
-    const size_t index = view.slots.size();
-    extent->mappings.push_back({&view, index});
-    if (extent->origin.view == nullptr) extent->origin = extent->mappings.back();
-    ++usage_.mappings;
-    has_mapped_ = true;
-    Slot slot{view.mapped_bytes, extent->bytes, extent};
-    slot.is_accessible = status.ok();
+  arena.unreserve_blocks(Arena::kBlocksPerSlot * (extents.size() - mapped_count));
+  for (size_t i = 0; i < mapped_count; ++i) {
+    Slot slot{view.mapped_bytes, extents[i]->bytes, extents[i]};
+    slot.is_accessible = is_usable;
     slot.mapped_ticks = mapped_ticks;
-    view.add_slot(slot);
-    view.repack(index);
-    if (status.ok()) mover_.attach(*extent, view, index);
-    observers_.queue_mapped(view.range_of(slot));
+    add_slot(view, *extents[i], slot);
   }
-  if (mapped.empty()) return status;
-  PagedBlock* added = arena.insert_block(view, {view.at(begin), bytes}, nullptr);
-  if (status.ok()) return added;
-  arena.add_detached(added);
-  return status;
+  PagedBlock* block = mapped_count > 0 ? arena.insert_block(view, added, nullptr) : nullptr;
+  if (!is_usable && block != nullptr) arena.add_detached(block);
+  if (exhausted) std::rethrow_exception(exhausted);
+  if (!status.ok()) return status;
+  return block;
 }
 
-// Maps the extents one after another and grants access. Appends to `mapped` those that are mapped
-// on return: on failure none, unless unmapping fails too.
-Status ViewTable::map_extents(const View& view, const std::vector<Extent*>& extents,
-                              std::vector<Extent*>& mapped, SlowRequest& request) {
-  const DeviceAddress begin = view.at(view.mapped_bytes);
-  AddressRange range{begin, 0};
-  Status status;
+void ViewTable::reserve_slots(View& view, const std::vector<Extent*>& extents) {
+  size_t bytes = 0;
   for (Extent* extent : extents) {
-    status = config_.device.map(range.end(), extent->id);
-    request.lacks_mappings = status.is_out_of_memory();
-    if (!status.ok()) break;
-    mapped.push_back(extent);
+    grow_capacity(extent->mappings, extent->mappings.size() + 1);
+    bytes += extent->bytes;
+  }
+  BiasedLock lock(view.arena->lock);
+  view.reserve_slots(extents.size(), bytes);
+  view.arena->reserve_blocks(Arena::kBlocksPerSlot * extents.size());
+}
+
+// Adds a slot for an extent that was mapped at the end of the view. Attaches the extent if the slot
+// is accessible. REQUIRES: the lock of the view's arena.
+void ViewTable::add_slot(View& view, Extent& extent, const Slot& slot) noexcept {
+  const size_t index = view.slots.size();
+  extent.mappings.push_back({&view, index});
+  if (extent.origin.view == nullptr) extent.origin = extent.mappings.back();
+  ++usage_.mappings;
+  has_mapped_ = true;
+  view.add_slot(slot);
+  view.repack(index);
+  if (slot.is_accessible) mover_.attach(extent, view, index);
+  observers_.queue_mapped(view.range_of(slot));
+}
+
+// Maps the extents one after another, counts them in `mapped_count`, and grants access.
+Status ViewTable::map_extents(const View& view, const std::vector<Extent*>& extents,
+                              size_t& mapped_count, SlowRequest& request) {
+  AddressRange range{view.at(view.mapped_bytes), 0};
+  for (const Extent* extent : extents) {
+    Status mapped = config_.device.map(range.end(), extent->id);
+    request.lacks_mappings = mapped.is_out_of_memory();
+    if (!mapped.ok()) return mapped;
+    ++mapped_count;
     range.bytes += extent->bytes;
   }
-  if (status.ok()) status = set_access(range);
-  if (status.ok() || range.bytes == 0) return status;
-  Status unmapped = config_.device.unmap(range);
-  if (unmapped.ok()) mapped.clear();
-  if (!unmapped.ok()) error_.record(std::move(unmapped));
-  return status;
+  return set_access(range);
+}
+
+// Returns false if the range stays mapped. Defers device errors.
+bool ViewTable::try_unmap(AddressRange range) noexcept {
+  return catch_bad_alloc([&]() ASHLAR_REQUIRES(engine_lock) {
+    Status unmapped = config_.device.unmap(range);
+    const bool is_ok = unmapped.ok();
+    if (!is_ok) error_.record(std::move(unmapped));
+    return is_ok;
+  });
 }
 
 Status ViewTable::set_access(AddressRange range) {
@@ -167,16 +209,11 @@ Status ViewTable::set_access(AddressRange range) {
   return {};
 }
 
-bool ViewTable::unmap_all(Extent& extent) {
+bool ViewTable::unmap_all(Extent& extent) noexcept {
   while (!extent.mappings.empty()) {
     const Extent::Mapping mapping = extent.mappings.back();
     const Slot& slot = mapping.view->slots[mapping.slot];
-    Status unmapped =
-        slot.is_mapped ? config_.device.unmap(mapping.view->range_of(slot)) : Status();
-    if (!unmapped.ok()) {
-      error_.record(std::move(unmapped));
-      return false;
-    }
+    if (slot.is_mapped && !try_unmap(mapping.view->range_of(slot))) return false;
     forget_mapping(*mapping.view, mapping.slot);
   }
   return true;
@@ -197,6 +234,7 @@ Status ViewTable::unmap_for_pause(Extent& extent) {
 }
 
 Status ViewTable::map_again(Extent& extent) {
+  const RemapObservers::Reservation notices = observers_.reserve(extent.mappings.size());
   for (const Extent::Mapping& mapping : extent.mappings) {
     Slot& slot = mapping.view->slots[mapping.slot];
     if (slot.is_retired()) continue;
@@ -215,7 +253,14 @@ Status ViewTable::map_again(Extent& extent) {
   return {};
 }
 
-void ViewTable::announce_release(const std::vector<Extent*>& extents) {
+// Reserves a second notice for each mapping, for `cancel_release`.
+RemapObservers::Reservation ViewTable::announce_release(const std::vector<Extent*>& extents) {
+  size_t mapping_count = 0;
+  for (const Extent* extent : extents) mapping_count += extent->mappings.size();
+  RemapObservers::Reservation notices = observers_.reserve(2 * mapping_count);
+  ScopeExit cancel([&]() ASHLAR_REQUIRES(engine_lock) {
+    for (Extent* extent : extents) cancel_release(*extent);
+  });
   for (Extent* extent : extents) {
     extent->is_releasing = true;
     for (const Extent::Mapping& mapping : extent->mappings) {
@@ -224,12 +269,15 @@ void ViewTable::announce_release(const std::vector<Extent*>& extents) {
       observers_.queue_unmapping(mapping.view->range_of(slot));
     }
   }
-  if (!observers_.any() || extents.empty()) return;
-  EngineUnlock unlocked(mutex_);
-  observers_.notify();
+  if (observers_.any() && !extents.empty()) {
+    EngineUnlock unlocked(mutex_);
+    observers_.notify();
+  }
+  cancel.dismiss();
+  return notices;
 }
 
-void ViewTable::cancel_release(Extent& extent) {
+void ViewTable::cancel_release(Extent& extent) noexcept {
   extent.is_releasing = false;
   for (const Extent::Mapping& mapping : extent.mappings) {
     const Slot& slot = mapping.view->slots[mapping.slot];
@@ -238,47 +286,45 @@ void ViewTable::cancel_release(Extent& extent) {
   }
 }
 
-void ViewTable::retire_slot(View& view, size_t slot, uint64_t serial) {
+void ViewTable::retire_slot(View& view, size_t slot, uint64_t serial) noexcept {
   view.slots[slot].retirement = serial;
   view.repack(slot);
   ++retired_.mappings;
 }
 
-void ViewTable::retire_view(View& view) {
+void ViewTable::retire_view(View& view) noexcept {
   view.is_retired = true;
   retired_.address_bytes += view.reserved.bytes;
 }
 
-void ViewTable::unretire_view(View& view) {
+void ViewTable::unretire_view(View& view) noexcept {
   if (std::exchange(view.is_retired, false)) retired_.address_bytes -= view.reserved.bytes;
 }
 
-void ViewTable::unretire_slot(View& view, size_t slot) {
+void ViewTable::unretire_slot(View& view, size_t slot) noexcept {
   view.slots[slot].retirement = 0;
   view.repack(slot);
   --retired_.mappings;
 }
 
-void ViewTable::unmap_retired_slot(View& view, size_t index) {
+void ViewTable::unmap_retired_slot(View& view, size_t index) noexcept {
   Slot& slot = view.slots[index];
   if (slot.is_mapped && !slot.is_unmap_announced) {
     unretire_slot(view, index);  // the release of the extent unmaps the slot
     return;
   }
   const AddressRange range = view.range_of(slot);
-  Status unmapped = slot.is_mapped ? config_.device.unmap(range) : Status();
-  if (unmapped.ok()) {
+  if (!slot.is_mapped || try_unmap(range)) {
     forget_mapping(view, index);
     return;
   }
-  error_.record(std::move(unmapped));
   unretire_slot(view, index);
   slot.is_unmap_announced = false;
   if (!slot.extent->is_releasing) observers_.queue_mapped(range);
 }
 
 // REQUIRES: the extent is neither attached to the slot nor mapped in it.
-void ViewTable::forget_mapping(View& view, size_t index) {
+void ViewTable::forget_mapping(View& view, size_t index) noexcept {
   Slot& slot = view.slots[index];
   std::erase_if(slot.extent->mappings, [&](const Extent::Mapping& mapping) {
     return mapping.view == &view && mapping.slot == index;

@@ -56,36 +56,40 @@ class ViewTable {
   // mapped into it.
   Result<View*> create(SlowRequest& request, size_t bytes) ASHLAR_REQUIRES(engine_lock);
   // Frees the addresses and the view. REQUIRES: no slot has an extent. Returns false on failure.
-  bool release(View& view) ASHLAR_REQUIRES(engine_lock);
+  bool release(View& view) noexcept ASHLAR_REQUIRES(engine_lock);
   // Releases all views of the pool in which no slot has an extent.
-  void release_empty(PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
+  void release_empty(PagedPool& pool) noexcept ASHLAR_REQUIRES(engine_lock);
 
   // Maps the extents at the end of the view, attaches them, and appends a block in state kPending
   // for them. On failure nothing is mapped; if even unmapping fails, the new slots are detached and
-  // not accessible. REQUIRES: the view has reserved enough addresses.
+  // not accessible. REQUIRES: the view has reserved enough addresses, and its arena has a block in
+  // addition to its reserve.
   Result<PagedBlock*> map_at_end(View& view, const std::vector<Extent*>& extents,
                                  SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
   // Permanently unmaps the extent from all of its slots, or from some on failure, and returns
   // whether it succeeded. REQUIRES: the extent is detached, and its release has been announced.
-  bool unmap_all(Extent& extent) ASHLAR_REQUIRES(engine_lock);
+  bool unmap_all(Extent& extent) noexcept ASHLAR_REQUIRES(engine_lock);
   // `unmap_for_pause` unmaps the extent everywhere but keeps its slots; `map_again` maps it into
   // them again. Both may fail partway and be repeated.
   Status unmap_for_pause(Extent& extent) ASHLAR_REQUIRES(engine_lock);
   Status map_again(Extent& extent) ASHLAR_REQUIRES(engine_lock);
 
   // Notifies observers that these extents will be unmapped; this may release the lock. The extents
-  // must not be used until they are released or `cancel_release` is called.
-  void announce_release(const std::vector<Extent*>& extents) ASHLAR_REQUIRES(engine_lock);
-  void cancel_release(Extent& extent) ASHLAR_REQUIRES(engine_lock);
+  // must not be used until they are released or `cancel_release` is called. The caller keeps the
+  // result until then. Throws std::bad_alloc, without effect, if there is no memory for the
+  // notices.
+  RemapObservers::Reservation announce_release(const std::vector<Extent*>& extents)
+      ASHLAR_REQUIRES(engine_lock);
+  void cancel_release(Extent& extent) noexcept ASHLAR_REQUIRES(engine_lock);
 
   // Marks a slot as retired: it must not be used, and is unmapped once work that may use it is
   // done.
-  void retire_slot(View& view, size_t slot, uint64_t serial) ASHLAR_REQUIRES(engine_lock);
-  void retire_view(View& view) ASHLAR_REQUIRES(engine_lock);
-  void unretire_view(View& view) ASHLAR_REQUIRES(engine_lock);
+  void retire_slot(View& view, size_t slot, uint64_t serial) noexcept ASHLAR_REQUIRES(engine_lock);
+  void retire_view(View& view) noexcept ASHLAR_REQUIRES(engine_lock);
+  void unretire_view(View& view) noexcept ASHLAR_REQUIRES(engine_lock);
   // Unmaps a retired slot. If its extent is being released, or if unmapping fails, the slot stays
-  // mapped but is no longer retired.
-  void unmap_retired_slot(View& view, size_t slot) ASHLAR_REQUIRES(engine_lock);
+  // mapped but is no longer retired. REQUIRES: a reservation of a notice.
+  void unmap_retired_slot(View& view, size_t slot) noexcept ASHLAR_REQUIRES(engine_lock);
 
   // Grants another device access to all mappings of the pool. On failure it may have access to some
   // of them, which is harmless: the next attempt grants access again.
@@ -100,13 +104,15 @@ class ViewTable {
   bool take_has_mapped() ASHLAR_REQUIRES(engine_lock) { return std::exchange(has_mapped_, false); }
 
  private:
-  Status map_extents(const View& view, const std::vector<Extent*>& extents,
-                     std::vector<Extent*>& mapped, SlowRequest& request)
-      ASHLAR_REQUIRES(engine_lock);
+  void reserve_slots(View& view, const std::vector<Extent*>& extents) ASHLAR_REQUIRES(engine_lock);
+  void add_slot(View& view, Extent& extent, const Slot& slot) noexcept ASHLAR_REQUIRES(engine_lock);
+  Status map_extents(const View& view, const std::vector<Extent*>& extents, size_t& mapped_count,
+                     SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
+  bool try_unmap(AddressRange range) noexcept ASHLAR_REQUIRES(engine_lock);
   Status set_access(AddressRange range) ASHLAR_REQUIRES(engine_lock);
-  void unretire_slot(View& view, size_t slot) ASHLAR_REQUIRES(engine_lock);
-  void forget_mapping(View& view, size_t slot) ASHLAR_REQUIRES(engine_lock);
-  void trace_other_mappings(const View& view) ASHLAR_REQUIRES(engine_lock);
+  void unretire_slot(View& view, size_t slot) noexcept ASHLAR_REQUIRES(engine_lock);
+  void forget_mapping(View& view, size_t slot) noexcept ASHLAR_REQUIRES(engine_lock);
+  void trace_other_mappings(const View& view) noexcept ASHLAR_REQUIRES(engine_lock);
 
   const PagedConfig& config_;
   EngineMutex& mutex_;

@@ -61,6 +61,7 @@ PagedBlock* Arena::take_range(SubArena& sub, size_t bytes, double max_waste) {
     range = best_range(sub, bytes, max_waste, offset);
   }
   if (range == nullptr) return nullptr;
+  fill_reserve(2);
   sub.ranges.erase(range);
   if (pool.options.no_split) return range;
   const size_t begin = range->view->offset_of(*range);
@@ -114,13 +115,13 @@ PagedBlock* Arena::best_range(SubArena& sub, size_t bytes, double max_waste, siz
   return is_accepted ? best : nullptr;
 }
 
-int64_t Arena::flush() {
+int64_t Arena::flush() noexcept {
   int64_t count = 0;
   for (SubArena& sub : sub_arenas) count += flush(sub);
   return count;
 }
 
-int64_t Arena::flush(SubArena& sub) {
+int64_t Arena::flush(SubArena& sub) noexcept {
   int64_t count = 0;
   sub.quick.flush([&](PagedBlock* block) {
     add_free(block);
@@ -182,22 +183,27 @@ bool Arena::rebalance_levels(SubArena& sub, const Amount& more) {
   return true;
 }
 
-PagedBlock* Arena::new_block() {
-  if (unused_blocks_ == nullptr) {
-    const size_t count = chunks_.empty() ? kFirstChunkBlocks : kChunkBlocks;
-    chunks_.push_back(std::make_unique<PagedBlock[]>(count));
-    for (size_t i = 0; i < count; ++i) {
-      PagedBlock& block = chunks_.back()[i];
-      block.list_next = unused_blocks_;
-      unused_blocks_ = &block;
-    }
+void Arena::add_chunk() {
+  const size_t count = chunks_.empty() ? kFirstChunkBlocks : kChunkBlocks;
+  chunks_.push_back(std::make_unique<PagedBlock[]>(count));
+  for (size_t i = 0; i < count; ++i) {
+    PagedBlock& block = chunks_.back()[i];
+    block.list_next = unused_blocks_;
+    unused_blocks_ = &block;
   }
+  unused_block_count_ += count;
+}
+
+PagedBlock* Arena::new_block() noexcept {
+  ASHLAR_DCHECK(unused_blocks_ != nullptr);
+  if (unused_blocks_ == nullptr) add_chunk();
+  --unused_block_count_;
   PagedBlock* block = unused_blocks_;
   unused_blocks_ = block->list_next;
   return block;
 }
 
-PagedBlock* Arena::insert_block(View& view, AddressRange range, PagedBlock* next) {
+PagedBlock* Arena::insert_block(View& view, AddressRange range, PagedBlock* next) noexcept {
   PagedBlock* block = new_block();
   block->state = BlockState::kPending;
   block->address = range.begin;
@@ -223,7 +229,7 @@ PagedBlock* Arena::insert_block(View& view, AddressRange range, PagedBlock* next
   return block;
 }
 
-void Arena::remove_block(PagedBlock* block) {
+void Arena::remove_block(PagedBlock* block) noexcept {
   View& view = *block->view;
   if (block->previous != nullptr) {
     block->previous->next = block->next;
@@ -238,9 +244,10 @@ void Arena::remove_block(PagedBlock* block) {
   block->view = nullptr;
   block->list_next = unused_blocks_;
   unused_blocks_ = block;
+  ++unused_block_count_;
 }
 
-PagedBlock* Arena::split(PagedBlock* block, size_t offset) {
+PagedBlock* Arena::split(PagedBlock* block, size_t offset) noexcept {
   View& view = *block->view;
   const size_t begin = view.offset_of(*block);
   ASHLAR_DCHECK(offset > begin && offset < begin + block->bytes);
@@ -252,12 +259,12 @@ PagedBlock* Arena::split(PagedBlock* block, size_t offset) {
 }
 
 // Merges the block with its successor. REQUIRES: both are free and on no list.
-void Arena::merge_next(PagedBlock* block) {
+void Arena::merge_next(PagedBlock* block) noexcept {
   block->bytes += block->next->bytes;
   remove_block(block->next);
 }
 
-void Arena::add_free(PagedBlock* block) {
+void Arena::add_free(PagedBlock* block) noexcept {
   View& view = *block->view;
   SubArena& sub = sub_arena(view.is_small);
   const AddressRange freed{block->address, block->bytes};
@@ -275,11 +282,10 @@ void Arena::add_free(PagedBlock* block) {
     block = before;
   }
   sub.ranges.insert(block);
-  if (view.displaced_count == 0 || view.is_in_return_queue ||
+  if (view.displaced_count == 0 || view.return_queue.is_queued ||
       !frees_displaced_extent(*block, freed))
     return;
-  view.is_in_return_queue = true;
-  return_queue.push_back(&view);
+  return_queue.add(view);
 }
 
 // Whether freeing the range `freed` makes a whole displaced extent in the free block idle. Reads
@@ -298,11 +304,7 @@ bool Arena::frees_displaced_extent(const PagedBlock& block, AddressRange freed) 
   return false;
 }
 
-void Arena::unqueue_return(View& view) {
-  if (std::exchange(view.is_in_return_queue, false)) std::erase(return_queue, &view);
-}
-
-void Arena::add_detached(PagedBlock* block) {
+void Arena::add_detached(PagedBlock* block) noexcept {
   View& view = *block->view;
   const size_t end = view.offset_of(*block) + block->bytes;
   block->state = BlockState::kUnmapped;

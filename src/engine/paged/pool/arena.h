@@ -5,6 +5,12 @@
 //
 // All functions need the arena's lock unless stated otherwise. Locks of several arenas are taken in
 // the order of their serials, under the engine's lock or PeakTracker's (`ArenaLocks`).
+//
+// Moving extents between views splits blocks, which must not fail halfway. Therefore the arena
+// keeps unused PagedBlock objects in reserve, in proportion to the slots of its views
+// (kBlocksPerSlot). Functions that split blocks to move extents take blocks from this reserve, and
+// cannot fail. Every operation that moves extents fills the reserve before its first change
+// (`fill_reserve`).
 #pragma once
 
 #include <algorithm>
@@ -98,24 +104,52 @@ class Arena {
   // Returns null if there is none, if `return_queue` must be processed first, or if the best block
   // would strand more than the fraction `max_waste` of `bytes` in partly used extents and no
   // wasteful fit is left.
+  // Throws std::bad_alloc, without effect, if splitting needs more blocks than are unused.
   PagedBlock* take(size_t bytes, double max_waste) {
     SubArena& sub = sub_arena(SizePolicy::is_small(bytes));
     PagedBlock* block = sub.quick.take(bytes);
     return block != nullptr ? block : take_range(sub, bytes, max_waste);
   }
   // Makes the block free. If a quick list accepts it, it is merged with its neighbours later.
-  void put(PagedBlock* block) {
+  void put(PagedBlock* block) noexcept {
     if (!sub_arena(block->is_small).quick.put(block)) add_free(block);
   }
   // Counts an allocated block as freed and makes it free.
-  void free(PagedBlock* block) {
+  void free(PagedBlock* block) noexcept {
     sub_arena(block->is_small).counters.total_freed.add(amount_of(*block));
     put(block);
   }
   // Merges the blocks of the quick lists with their neighbours. Returns the number of such blocks.
-  int64_t flush();
+  int64_t flush() noexcept;
   // Removes the view from `return_queue`.
-  void unqueue_return(View& view);
+  void unqueue_return(View& view) { return_queue.remove(view); }
+
+  // Adds `count` blocks to the reserve. Throws std::bad_alloc, without effect, if there is no
+  // memory. `unreserve_blocks` returns them; other requests may have used them in the meantime.
+  void reserve_blocks(size_t count) {
+    fill_reserve(count);
+    reserved_block_count_ += count;
+  }
+  void unreserve_blocks(size_t count) noexcept { reserved_block_count_ -= count; }
+  // Allocates blocks, if necessary, so that the whole reserve and `more` blocks are unused. Throws
+  // std::bad_alloc if there is no memory.
+  void fill_reserve(size_t more = 0) {
+    while (unused_block_count_ < reserved_block_count_ + more) add_chunk();
+  }
+  // Moves the part of the reserve that belongs to the slots of a view.
+  void move_reserve_to(Arena& other, const View& view) noexcept {
+    const size_t count = kBlocksPerSlot * view.slots.size();
+    reserved_block_count_ -= count;
+    other.reserved_block_count_ += count;
+  }
+  size_t reserved_block_count() const { return reserved_block_count_; }
+
+  // Consider the blocks between two blocks in use: free blocks and, for some slots, detached
+  // blocks. With n whole slots between the two, there are at least one and at most n + 2 such
+  // blocks, hence n + 1 <= 2 n new blocks suffice for any sequence of attaches and detaches.
+  static constexpr size_t kBlocksPerSlot = 2;
+  // The number of blocks that a placement needs in addition, to be split off on both sides.
+  static constexpr size_t kBlocksPerPlacement = 4;
 
   // Sets the block's state for the request and counts it. The block must be on no list.
   static void mark_allocated(SubArena& sub, PagedBlock* block, size_t requested_bytes,
@@ -158,17 +192,20 @@ class Arena {
     return sub.level.allows(net) || rebalance_levels(sub, more);
   }
 
+  // The next functions cannot fail. Those that add blocks take them from the reserve. REQUIRES: the
+  // reserve was filled.
+
   // Inserts a block before `next`, or at the end of the view if `next` is null. The state of the
   // new block is kPending.
-  PagedBlock* insert_block(View& view, AddressRange range, PagedBlock* next);
-  void remove_block(PagedBlock* block);
+  PagedBlock* insert_block(View& view, AddressRange range, PagedBlock* next) noexcept;
+  void remove_block(PagedBlock* block) noexcept;
   // Splits a block that is on no list at `offset` of its view. Returns the second part, which is on
   // no list either.
-  PagedBlock* split(PagedBlock* block, size_t offset);
+  PagedBlock* split(PagedBlock* block, size_t offset) noexcept;
   // Makes a block that is on no list free and merges it immediately.
-  void add_free(PagedBlock* block);
+  void add_free(PagedBlock* block) noexcept;
   // Converts a block of whole slots, which is on no list, to one detached block per slot.
-  void add_detached(PagedBlock* block);
+  void add_detached(PagedBlock* block) noexcept;
   void erase_free(PagedBlock* block) { sub_arena(block->view->is_small).ranges.erase(block); }
 
   PagedPool& pool;
@@ -178,7 +215,7 @@ class Arena {
   std::array<SubArena, 2> sub_arenas;  // indexed by `is_small`
   // Views in which a displaced extent has become free. Before a large block is split off a free
   // range, ExtentMover::return_displaced returns these extents to their origin.
-  std::vector<View*> return_queue;
+  DisplacedViews return_queue;
   UsageStats* pool_usage = nullptr;    // PeakTracker's sums over the arenas of the pool
   UsageStats* stream_usage = nullptr;  // PeakTracker's sums over the arenas of the stream
   PeakTrackerRecord tracked{*this};
@@ -199,12 +236,13 @@ class Arena {
  private:
   // Out of line, so that the fast path pays nothing while it stays within its share.
   [[gnu::noinline]] bool rebalance_levels(SubArena& sub, const Amount& more);
-  int64_t flush(SubArena& sub);
+  int64_t flush(SubArena& sub) noexcept;
   PagedBlock* take_range(SubArena& sub, size_t bytes, double max_waste);
   PagedBlock* best_range(SubArena& sub, size_t bytes, double max_waste, size_t& offset);
   static bool frees_displaced_extent(const PagedBlock& block, AddressRange freed);
-  PagedBlock* new_block();
-  void merge_next(PagedBlock* block);
+  void add_chunk();
+  PagedBlock* new_block() noexcept;
+  void merge_next(PagedBlock* block) noexcept;
 
   BlockTable& addresses_;  // the engine's table
   PeakLevel level_;        // the level of both sub-arenas together
@@ -212,6 +250,26 @@ class Arena {
 
   std::vector<std::unique_ptr<PagedBlock[]>> chunks_;
   PagedBlock* unused_blocks_ = nullptr;  // linked by `list_next`
+  size_t unused_block_count_ = 0;
+  size_t reserved_block_count_ = 0;
+};
+
+// Reserves the blocks that one placement in the arena needs, for a scope. Takes the arena's lock.
+class BlockReservation {
+ public:
+  explicit BlockReservation(Arena& arena) : arena_(arena) {
+    BiasedLock lock(arena_.lock);
+    arena_.reserve_blocks(Arena::kBlocksPerPlacement);
+  }
+  ~BlockReservation() {
+    BiasedLock lock(arena_.lock);
+    arena_.unreserve_blocks(Arena::kBlocksPerPlacement);
+  }
+  BlockReservation(const BlockReservation&) = delete;
+  BlockReservation& operator=(const BlockReservation&) = delete;
+
+ private:
+  Arena& arena_;
 };
 
 // The order in which the locks of several arenas are taken.

@@ -60,24 +60,41 @@ struct PagedPool {
   IdleMap idle{};
   PlanCandidates candidates{};
   uint32_t last_view_id = 0;
+  size_t prepared_view_count = 0;  // `views` has capacity for so many more
   std::vector<Retirement> retirements;
 
-  // REQUIRES: `serial` is higher than that of all other arenas.
+  // Creates an arena. Throws std::bad_alloc, without effect, if there is no memory. REQUIRES:
+  // `serial` is higher than that of all other arenas.
   Arena& add_arena(StreamId stream, uint64_t serial, BlockTable& addresses) {
     grow_capacity(arenas_by_serial, arenas.size() + 1);
+    candidates.reserve_arena();
     auto made = std::make_unique<Arena>(*this, stream, serial, addresses);
     Arena& arena = *arenas.emplace(stream, std::move(made)).first->second;
     arenas_by_serial.push_back(&arena);
     candidates.add(arena);
     return arena;
   }
-  View& add_view() {
-    views.push_back(std::make_unique<View>());
-    views.back()->id = ++last_view_id;
+  // Returns a view to be added with `add_view`, or discarded with `discard_view`. In between, the
+  // engine's lock may be released. Throws std::bad_alloc, without effect, if there is no memory.
+  std::unique_ptr<View> prepare_view() {
+    grow_capacity(views, views.size() + prepared_view_count + 1);
+    candidates.reserve_views(prepared_view_count + 1);
+    auto view = std::make_unique<View>();
+    ++prepared_view_count;
+    return view;
+  }
+  View& add_view(std::unique_ptr<View> prepared) noexcept {
+    --prepared_view_count;
+    prepared->id = ++last_view_id;
+    views.push_back(std::move(prepared));
     candidates.add(*views.back());
     return *views.back();
   }
-  void erase_view(const View& view) {
+  void discard_view(std::unique_ptr<View> prepared) noexcept {
+    --prepared_view_count;
+    prepared.reset();
+  }
+  void erase_view(const View& view) noexcept {
     candidates.erase(view);
     views.erase(
         std::lower_bound(views.begin(), views.end(), view.id,
@@ -88,9 +105,14 @@ struct PagedPool {
     return std::any_of(views.begin(), views.end(),
                        [](const auto& view) { return view->has_active_block(); });
   }
+  // Fills the arenas' reserves of blocks (`Arena::fill_reserve`). Throws std::bad_alloc if there is
+  // no memory. REQUIRES: the locks of the pool's arenas.
+  void fill_reserves() {
+    for (Arena* arena : arenas_by_serial) arena->fill_reserve();
+  }
   // Merges the blocks of all quick lists with their neighbours. Returns the number of such blocks.
   // REQUIRES: the locks of the pool's arenas.
-  int64_t flush() {
+  int64_t flush() noexcept {
     int64_t merged = 0;
     for (const auto& [stream, arena] : arenas) merged += arena->flush();
     return merged;
@@ -106,6 +128,7 @@ struct PagedPool {
 // cannot express a variable number of locks, so it does not check this class.
 class ArenaLocks {
  public:
+  // REQUIRES: the engine's lock, so that no arena is added.
   explicit ArenaLocks(const PagedPool& pool) : ArenaLocks(pool.arenas_by_serial) {}
   // REQUIRES: `arenas` is sorted by serial and outlives this object. The vector is not copied,
   // because hits that reach a peak use this class and must not allocate host memory.

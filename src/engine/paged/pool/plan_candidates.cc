@@ -31,13 +31,11 @@ bool has_range(const Arena& arena, size_t bytes) {
 }  // namespace
 
 void PlanCandidates::add(Arena& arena) {
-  grow_capacity(arenas_, arena_count_ + 1);
   ++arena_count_;
   arenas_.push_back(&arena);
 }
 
 void PlanCandidates::add(View& view) {
-  grow_capacity(views_, view_count_ + 1);
   ++view_count_;
   views_.push_back(&view);
 }

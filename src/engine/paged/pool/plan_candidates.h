@@ -32,6 +32,9 @@ class PlanCandidates {
   // Returns all views of these arenas, and possibly plain views of resting arenas, sorted by id.
   const std::vector<View*>& views() const { return views_; }
 
+  // Reserve capacity for one more arena, or for `count` more views, so that `add` cannot fail.
+  void reserve_arena() { grow_capacity(arenas_, arena_count_ + 1); }
+  void reserve_views(size_t count) { grow_capacity(views_, view_count_ + count); }
   // REQUIRES: the arena or the view is newer than all others of the pool.
   void add(Arena& arena);
   void add(View& view);

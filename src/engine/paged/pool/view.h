@@ -140,17 +140,23 @@ struct IdleCount {
   uint32_t count_in_scan(uint64_t scan_round) const { return round == scan_round ? count : 0; }
 };
 
+// The position of a view in a list of views.
+struct QueueLinks {
+  bool is_queued = false;
+  View* before = nullptr;
+  View* after = nullptr;
+};
+
 // The fields that every large request reads come first, on one cache line.
 struct alignas(64) View {
   Arena* arena = nullptr;
   bool is_small = false;
-  bool is_plain = false;  // the view is one allocation of the device or of a segment source
-  bool is_in_return_queue = false;  // the view is in `Arena::return_queue`
-  bool is_retired = false;          // all slots are retired; the addresses are freed with them
-  uint32_t displaced_count = 0;     // slots with a displaced extent
-  size_t granule_bytes = 1;         // the device's granule; slots end at multiples of it
-  AddressRange reserved{};          // the view's addresses; if plain, the whole allocation
-  size_t mapped_bytes = 0;          // size of the front part of `reserved` that the blocks tile
+  bool is_plain = false;         // the view is one allocation of the device or of a segment source
+  bool is_retired = false;       // all slots are retired; the addresses are freed with them
+  uint32_t displaced_count = 0;  // slots with a displaced extent
+  size_t granule_bytes = 1;      // the device's granule; slots end at multiples of it
+  AddressRange reserved{};       // the view's addresses; if plain, the whole allocation
+  size_t mapped_bytes = 0;       // size of the front part of `reserved` that the blocks tile
   std::vector<PackedSlot> packed;
   std::vector<uint32_t> slot_of_unit;     // for each unit of addresses: the slot where it begins
   uint32_t id = 0;                        // unique in its pool; never reused
@@ -162,6 +168,7 @@ struct alignas(64) View {
   StackId stack{};                        // call stack that created the view
   PagedBlock* first = nullptr;
   PagedBlock* last = nullptr;
+  QueueLinks return_queue{};  // in `Arena::return_queue`
 
   size_t offset_of(const Block& block) const { return block.address - reserved.begin; }
   DeviceAddress at(size_t offset) const { return reserved.begin + offset; }
@@ -223,6 +230,35 @@ struct alignas(64) View {
   }
 
   static constexpr int kUnitBits = 21;  // 2 MiB, the granule of current devices
+};
+
+// Views in the order of their addition. Intrusive, because a free adds views and must not fail.
+// Guarded by the lock of the views' arena.
+class DisplacedViews {
+ public:
+  bool empty() const { return last_ == nullptr; }
+  // REQUIRES: the view is in no such list.
+  void add(View& view) noexcept {
+    view.return_queue = {true, last_, nullptr};
+    if (last_ != nullptr) last_->return_queue.after = &view;
+    last_ = &view;
+  }
+  // Removes the view if it is in the list.
+  void remove(View& view) noexcept {
+    const QueueLinks links = std::exchange(view.return_queue, {});
+    if (!links.is_queued) return;
+    if (links.before != nullptr) links.before->return_queue.after = links.after;
+    (links.after != nullptr ? links.after->return_queue.before : last_) = links.before;
+  }
+  // Removes and returns the view that was added last.
+  View& take_last() noexcept {
+    View& view = *last_;
+    remove(view);
+    return view;
+  }
+
+ private:
+  View* last_ = nullptr;
 };
 
 // Mappings of one view whose extents are not attached to it: in the consecutive slots [first, end),

@@ -50,7 +50,7 @@ class ComponentsFixture : public SimFixture {
     make_machine();
     components_ = std::make_unique<EngineComponents>(device());
     EngineLock lock(components_->mutex);
-    components_->pools.add({}, {});
+    components_->pools.add_default_pool();
   }
 
   // Returns a request on the default pool.
@@ -64,15 +64,17 @@ class ComponentsFixture : public SimFixture {
     return slow;
   }
   std::vector<Extent*> create(const std::vector<size_t>& sizes) ASHLAR_REQUIRES(engine_lock) {
-    const Result<std::vector<Extent*>> created =
-        components_->extents.create(request(4 * kMiB), sizes);
-    EXPECT_TRUE(created.ok()) << created.status().to_string();
-    return created.ok() ? *created : std::vector<Extent*>{};
+    std::vector<Extent*> extents;
+    const Status created = components_->extents.create(request(4 * kMiB), sizes, extents);
+    EXPECT_TRUE(created.ok()) << created.to_string();
+    components_->extents.count_created(extents);
+    return extents;
   }
   // Creates a view of these extents with one free block.
   View& create_view(const std::vector<Extent*>& extents) ASHLAR_REQUIRES(engine_lock) {
     SlowRequest slow = request(4 * kMiB);
     View& view = **components_->views.create(slow, 64 * kMiB);
+    const BlockReservation blocks(*slow.arena);
     const Result<PagedBlock*> block = components_->views.map_at_end(view, extents, slow);
     EXPECT_TRUE(block.ok()) << block.status().to_string();
     BiasedLock lock(view.arena->lock);
@@ -85,10 +87,11 @@ class ComponentsFixture : public SimFixture {
     std::vector<Extent*> extents;
     {
       ArenaLocks locks(pool);
+      pool.fill_reserves();
       components_->mover.move_view(view, *view.arena);
       for (const Slot& slot : view.slots) extents.push_back(slot.extent);
     }
-    components_->views.announce_release(extents);
+    const auto notices = components_->views.announce_release(extents);
     for (Extent* extent : extents) {
       EXPECT_TRUE(components_->views.unmap_all(*extent));
       EXPECT_TRUE(components_->extents.release(pool, extent));

@@ -27,8 +27,8 @@ TEST_F(PoolTableTest, RoutesStreamsToPools) {
 TEST_F(PoolTableTest, ErasesOnlyUnusedFreeablePools) {
   EngineLock lock(components_->mutex);
   PoolTable& pools = components_->pools;
-  must(pools.routes().create(kPool));
-  PagedPool& pool = pools.add(kPool, {});
+  must(pools.create(kPool, {}));
+  PagedPool& pool = *pools.find(kPool);
   EXPECT_FALSE(pools.erase_if_unused(kPool)) << "it is retained";
   must(pools.routes().release(kPool));
   pool.in_flight_count = 1;
@@ -42,7 +42,8 @@ TEST_F(PoolTableTest, ErasesOnlyUnusedFreeablePools) {
 
 TEST_F(PoolTableTest, FindsPoolsByTag) {
   EngineLock lock(components_->mutex);
-  PagedPool& pool = components_->pools.add(kPool, {.tag = "weights"});
+  must(components_->pools.create(kPool, {.tag = "weights"}));
+  PagedPool& pool = *components_->pools.find(kPool);
   const Result<std::vector<PagedPool*>> found = components_->pools.find_tagged("weights");
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(*found, std::vector<PagedPool*>{&pool});

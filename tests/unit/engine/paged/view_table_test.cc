@@ -29,6 +29,7 @@ TEST_F(ViewTableTest, MapsNothingIfAccessFails) {
   View& view = **components_->views.create(slow, 8 * kMiB);
   const std::vector<Extent*> extents = create({4 * kMiB});
   machine_->inject({.call = DeviceCall::kSetAccess});
+  const BlockReservation blocks(*slow.arena);
   EXPECT_FALSE(components_->views.map_at_end(view, extents, slow).ok());
   EXPECT_TRUE(view.slots.empty());
   EXPECT_EQ(components_->views.usage().mappings, 0U);

@@ -34,6 +34,8 @@ class ArenaTest : public ::testing::Test {
       extent->attached_slot = view->slots.size();
       view->add_slot({view->mapped_bytes, bytes, extent});
     }
+    arena_.reserve_blocks(Arena::kBlocksPerSlot * view->slots.size());
+    arena_.fill_reserve(Arena::kBlocksPerPlacement);
     arena_.add_free(
         arena_.insert_block(*view, {view->reserved.begin, view->mapped_bytes}, nullptr));
     pool_.views.push_back(std::move(view));

@@ -24,7 +24,7 @@ class HandMadePool {
   }
   // Adds a view with attached, free extents of these sizes, which are multiples of the granule.
   View& add_view(Arena& arena, const std::vector<size_t>& extent_sizes, bool is_small = false) {
-    View& view = pool.add_view();
+    View& view = pool.add_view(pool.prepare_view());
     view.reserved = {DeviceAddress(view.id * kGiB), kGiB};
     view.arena = &arena;
     view.is_small = is_small;
@@ -32,6 +32,7 @@ class HandMadePool {
     for (const size_t bytes : extent_sizes) map(add_extent(arena, bytes, is_small), view);
     if (extent_sizes.empty()) return view;
     for (size_t i = 0; i < view.slots.size(); ++i) attach(view, i);
+    reserve_blocks(view);
     arena.add_free(arena.insert_block(view, {view.reserved.begin, view.mapped_bytes}, nullptr));
     return view;
   }
@@ -52,6 +53,11 @@ class HandMadePool {
     if (extent.origin.view == nullptr) extent.origin = extent.mappings.back();
     view.add_slot({view.mapped_bytes, extent.bytes, &extent});
     view.repack(view.slots.size() - 1);
+  }
+  // Reserves blocks for the slots of a view that has none reserved, and for the view itself.
+  static void reserve_blocks(View& view) {
+    view.arena->reserve_blocks(Arena::kBlocksPerSlot * view.slots.size());
+    view.arena->fill_reserve(Arena::kBlocksPerPlacement);
   }
   // Takes a block out of the arena's free ranges and marks it as allocated.
   static PagedBlock* allocate(Arena& arena, size_t bytes) {

@@ -42,6 +42,7 @@ TEST_F(PlannerTest, UsesOldMappingsOfIdleExtents) {
   View& home = made_.add_view(own_, {8 * kMiB});
   View& old = made_.add_view(own_, {8 * kMiB});
   made_.map(*home.slots[0].extent, old);
+  own_.fill_reserve(Arena::kBlocksPerPlacement);
   own_.add_detached(own_.insert_block(old, {old.at(8 * kMiB), 8 * kMiB}, nullptr));
   const Plan found = plan(16 * kMiB);
   EXPECT_EQ(found.view, &old) << "its second extent is idle in the other view";
