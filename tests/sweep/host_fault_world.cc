@@ -41,7 +41,7 @@ Outcome run_with_fault(HostFaultWorld& world, const HostFaultScenario& scenario,
 
 // Returns whether an allocation failed.
 bool run_once(const EngineFactory& make, const HostFaultScenario& scenario, uint64_t nth) {
-  HostFaultWorld world(make);
+  HostFaultWorld world(make, scenario.max_mappings);
   if (scenario.prepare) scenario.prepare(world);
   world.expect_valid();
   const std::vector<std::string> before = world.state();
@@ -70,12 +70,13 @@ std::ostream& operator<<(std::ostream& out, const HostFaultScenario& each) {
   return out << each.name;
 }
 
-HostFaultWorld::HostFaultWorld(const EngineFactory& make) {
+HostFaultWorld::HostFaultWorld(const EngineFactory& make, size_t max_mappings) {
   sim::Options options;
   options.device_count = 1;
   options.capacity_bytes = 128 * kMiB;
   options.backing = sim::Backing::kBookkeeping;
   options.seed = 1;
+  options.max_mappings = max_mappings;
   machine_ = *sim::Machine::try_create(options);
   side_ = *device().create_stream();
   checked_ = make(device());
@@ -141,7 +142,7 @@ void HostFaultWorld::expect_no_memory_lost() {
   EXPECT_EQ(stats.requested_bytes.all.current, 0);
   EXPECT_EQ(stats.reserved_bytes.all.current, 0);
   EXPECT_EQ(stats.inactive_split_bytes.all.current, 0);
-  EXPECT_EQ(stats.pools.size(), 1U) << "a pool was not destroyed";
+  EXPECT_LE(stats.pools.size(), 1U) << "a pool was not destroyed";
   const DeviceMemoryStats memory = *device().memory_stats();
   EXPECT_EQ(memory.free_bytes, memory.total_bytes);
 }

@@ -38,7 +38,8 @@ class HostFaultWorld {
  public:
   static constexpr PoolId kPool{0, 1};
 
-  explicit HostFaultWorld(const EngineFactory& make);
+  // `max_mappings` is the device's limit on mappings; 0: the default.
+  explicit HostFaultWorld(const EngineFactory& make, size_t max_mappings = 0);
   ~HostFaultWorld();
   HostFaultWorld(const HostFaultWorld&) = delete;
   HostFaultWorld& operator=(const HostFaultWorld&) = delete;
@@ -86,6 +87,7 @@ struct HostFaultScenario {
   // Whether the operation must not throw, because it has no way to report that host memory is
   // exhausted.
   bool must_not_throw = false;
+  size_t max_mappings = 0;  // of the device; 0: the default
 };
 std::ostream& operator<<(std::ostream& out, const HostFaultScenario& each);
 

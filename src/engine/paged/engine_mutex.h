@@ -62,8 +62,9 @@ class ASHLAR_SCOPED_CAPABILITY EngineUnlock {
 class DeferredError {
  public:
   bool ok() const ASHLAR_REQUIRES(engine_lock) { return status_.ok(); }
-  // Keeps the first error, which explains the later ones.
+  // Keeps the first error, which explains the later ones. A lack of host memory is no device error.
   void record(Status error) ASHLAR_REQUIRES(engine_lock) {
+    if (error.is(StatusKind::kHostOutOfMemory)) return;
     if (status_.ok()) status_ = std::move(error);
   }
   Status take() ASHLAR_REQUIRES(engine_lock) { return std::exchange(status_, {}); }
