@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Executes plans, and charges their cost to the budget.
+// Executes plans, and charges their cost to the budget. The file is long because every step of a
+// placement stands beside the step that undoes it.
 #include "engine/paged/stitcher.h"
 
 #include <algorithm>

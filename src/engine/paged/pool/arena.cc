@@ -20,11 +20,6 @@ constexpr int kCandidates = 4;
 // 12, the recorded runs reserve 0.1 % more memory with 0 and the same amount with 6 or 24.
 constexpr int kMoreCandidates = 12;
 
-// The number of blocks that an arena creates at a time: two pages. The first time it creates fewer,
-// because a program with thousands of streams may use few blocks on each.
-constexpr size_t kChunkBlocks = 64;
-constexpr size_t kFirstChunkBlocks = 8;
-
 }  // namespace
 
 EndCosts stranded_bytes(const View& view, AddressRange range, size_t bytes) {
@@ -183,28 +178,8 @@ bool Arena::rebalance_levels(SubArena& sub, const Amount& more) {
   return true;
 }
 
-void Arena::add_chunk() {
-  const size_t count = chunks_.empty() ? kFirstChunkBlocks : kChunkBlocks;
-  chunks_.push_back(std::make_unique<PagedBlock[]>(count));
-  for (size_t i = 0; i < count; ++i) {
-    PagedBlock& block = chunks_.back()[i];
-    block.list_next = unused_blocks_;
-    unused_blocks_ = &block;
-  }
-  unused_block_count_ += count;
-}
-
-PagedBlock* Arena::new_block() noexcept {
-  ASHLAR_DCHECK(unused_blocks_ != nullptr);
-  if (unused_blocks_ == nullptr) add_chunk();
-  --unused_block_count_;
-  PagedBlock* block = unused_blocks_;
-  unused_blocks_ = block->list_next;
-  return block;
-}
-
 PagedBlock* Arena::insert_block(View& view, AddressRange range, PagedBlock* next) noexcept {
-  PagedBlock* block = new_block();
+  PagedBlock* block = reserve_.take();
   block->state = BlockState::kPending;
   block->address = range.begin;
   block->bytes = range.bytes;
@@ -242,9 +217,7 @@ void Arena::remove_block(PagedBlock* block) noexcept {
     view.last = block->previous;
   }
   block->view = nullptr;
-  block->list_next = unused_blocks_;
-  unused_blocks_ = block;
-  ++unused_block_count_;
+  reserve_.put_back(block);
 }
 
 PagedBlock* Arena::split(PagedBlock* block, size_t offset) noexcept {

@@ -23,6 +23,7 @@
 #include "base/biased_mutex.h"
 #include "base/lock_watch.h"
 #include "engine/block_table.h"
+#include "engine/paged/pool/block_reserve.h"
 #include "engine/paged/pool/counters.h"
 #include "engine/paged/pool/free_ranges.h"
 #include "engine/paged/pool/quick_lists.h"
@@ -124,25 +125,15 @@ class Arena {
   // Removes the view from `return_queue`.
   void unqueue_return(View& view) { return_queue.remove(view); }
 
-  // Adds `count` blocks to the reserve. Throws std::bad_alloc, without effect, if there is no
-  // memory. `unreserve_blocks` returns them; other requests may have used them in the meantime.
-  void reserve_blocks(size_t count) {
-    fill_reserve(count);
-    reserved_block_count_ += count;
-  }
-  void unreserve_blocks(size_t count) noexcept { reserved_block_count_ -= count; }
-  // Allocates blocks, if necessary, so that the whole reserve and `more` blocks are unused. Throws
-  // std::bad_alloc if there is no memory.
-  void fill_reserve(size_t more = 0) {
-    while (unused_block_count_ < reserved_block_count_ + more) add_chunk();
-  }
+  // See BlockReserve.
+  void reserve_blocks(size_t count) { reserve_.reserve(count); }
+  void unreserve_blocks(size_t count) noexcept { reserve_.unreserve(count); }
+  void fill_reserve(size_t more = 0) { reserve_.fill(more); }
   // Moves the part of the reserve that belongs to the slots of a view.
   void move_reserve_to(Arena& other, const View& view) noexcept {
-    const size_t count = kBlocksPerSlot * view.slots.size();
-    reserved_block_count_ -= count;
-    other.reserved_block_count_ += count;
+    reserve_.move_to(other.reserve_, kBlocksPerSlot * view.slots.size());
   }
-  size_t reserved_block_count() const { return reserved_block_count_; }
+  size_t reserved_block_count() const { return reserve_.reserved_count(); }
 
   // Consider the blocks between two blocks in use: free blocks and, for some slots, detached
   // blocks. With n whole slots between the two, there are at least one and at most n + 2 such
@@ -240,18 +231,12 @@ class Arena {
   PagedBlock* take_range(SubArena& sub, size_t bytes, double max_waste);
   PagedBlock* best_range(SubArena& sub, size_t bytes, double max_waste, size_t& offset);
   static bool frees_displaced_extent(const PagedBlock& block, AddressRange freed);
-  void add_chunk();
-  PagedBlock* new_block() noexcept;
   void merge_next(PagedBlock* block) noexcept;
 
   BlockTable& addresses_;  // the engine's table
   PeakLevel level_;        // the level of both sub-arenas together
   PeakLevel highest_;      // the highest level of both sub-arenas together
-
-  std::vector<std::unique_ptr<PagedBlock[]>> chunks_;
-  PagedBlock* unused_blocks_ = nullptr;  // linked by `list_next`
-  size_t unused_block_count_ = 0;
-  size_t reserved_block_count_ = 0;
+  BlockReserve reserve_;
 };
 
 // Reserves the blocks that one placement in the arena needs, for a scope. Takes the arena's lock.
