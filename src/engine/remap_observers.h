@@ -47,8 +47,8 @@ class RemapObservers {
   // Whether any observer was added. If not, callers may skip `queue_*` and `notify`.
   bool any() const { return has_any_.load(std::memory_order_relaxed); }
 
-  // Returns host memory for `count` notices. Throws std::bad_alloc, without effect, if there is
-  // none.
+  // Reserves host memory for `count` notices. Throws std::bad_alloc, without effect, if host memory
+  // is exhausted.
   Reservation reserve(size_t count);
   // REQUIRES: a reservation, which covers the notices that are queued during its lifetime.
   void queue_mapped(AddressRange range) noexcept { queue({true, range}); }

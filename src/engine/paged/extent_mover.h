@@ -31,14 +31,14 @@ namespace ashlar::paged {
 class ExtentMover {
  public:
   ExtentMover(PagedPolicy policy, RequestTracer& tracer)
-      // False for the `lean` policy, which stitches at any cost: less memory is then reserved if
-      // extents stay where they were last used.
+      // Displaced extents are not returned under the `lean` policy, which stitches at any cost: it
+      // reserves less memory if extents stay where they were last used.
       : returns_displaced_(policy != PagedPolicy::kLean), tracer_(tracer) {}
 
   void attach(Extent& extent, View& view, size_t slot) noexcept ASHLAR_REQUIRES(engine_lock);
   void detach(Extent& extent) noexcept ASHLAR_REQUIRES(engine_lock);
   // Splits an attached idle extent off the free block that contains it, and detaches it. REQUIRES:
-  // `find_idle` has found it since the arenas were locked.
+  // `find_idle` has found the extent idle since the arenas were locked.
   void detach_idle(Extent& extent) noexcept ASHLAR_REQUIRES(engine_lock);
   // Gives a view without blocks in use to `arena`, which may own it already. Detaches all extents
   // of the view, so that the new stream uses each of them only after waiting for the old stream.

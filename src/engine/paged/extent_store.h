@@ -29,10 +29,10 @@ struct SlowRequest {
   bool is_small = false;
   PagedPool* pool = nullptr;
   Arena* arena = nullptr;
-  size_t device_bytes = 0;      // size of the last or next request to the device
+  size_t device_bytes = 0;      // size of the latest request to the device
   bool is_over_budget = false;  // the last plan took new memory because the budget was used up
-  bool ignores_budget = false;  // set after such a plan failed: plan regardless of the budget
-  bool is_rejected = false;     // refused by the memory limit, without a device call
+  bool ignores_budget = false;  // set once such a plan failed: the next plan has no budget
+  bool is_rejected = false;     // the limit refused it, and reject_before_device_oom is set
   bool lacks_mappings = false;  // the device ran out of mappings or addresses
 };
 
@@ -59,15 +59,15 @@ class ExtentStore {
   // the limit; if reject_before_device_oom is set, `request.is_rejected` is then set as well.
   Status check_limit(SlowRequest& request, size_t more_bytes) const ASHLAR_REQUIRES(engine_lock);
 
-  // Creates extents of these sizes in the request's pool and appends them to `created`. On failure
-  // releases those that it created. The caller then calls either `count_created`, or
+  // Creates extents of these sizes in the request's pool and appends them to `created`. On failure,
+  // releases the extents that it created. After a success, the caller calls `count_created`, or
   // `undo_creation` if host memory is exhausted.
   Status create(const SlowRequest& request, const std::vector<size_t>& sizes,
                 std::vector<Extent*>& created) ASHLAR_REQUIRES(engine_lock);
   // Counts the created extents as held memory.
   void count_created(std::span<Extent* const> created) noexcept ASHLAR_REQUIRES(engine_lock);
-  // Releases created extents that are not mapped. Counts the other ones, and those that cannot be
-  // released.
+  // Releases the created extents that are not mapped. Counts the mapped extents, and those that
+  // cannot be released, as held memory.
   void undo_creation(PagedPool& pool, std::span<Extent* const> created) noexcept
       ASHLAR_REQUIRES(engine_lock);
   // Releases an extent that has no mappings, and removes it from its pool. On failure returns
@@ -80,8 +80,8 @@ class ExtentStore {
   // the extent is dropped.
   Status recreate(Extent& extent) ASHLAR_REQUIRES(engine_lock);
 
-  // Count memory that is being obtained for a plain segment towards the limit. Between
-  // `begin_growth` and `end_growth` the lock may be released.
+  // `begin_growth` and `end_growth` enclose a request for a plain segment, during which the lock
+  // may be released. Meanwhile, its bytes count towards the limit.
   void begin_growth(size_t bytes) ASHLAR_REQUIRES(engine_lock) { growing_bytes_ += bytes; }
   void end_growth(size_t bytes) ASHLAR_REQUIRES(engine_lock) { growing_bytes_ -= bytes; }
   void add_segment(const View& view) noexcept ASHLAR_REQUIRES(engine_lock);

@@ -38,7 +38,7 @@ Status HostBackups::copy(const std::vector<Extent*>& extents, Direction directio
                  : device_.copy_to_device(range.begin, memory, range.bytes, stream);
   }
   // Retries a failed wait once, since the copies should be done before the caller continues. If the
-  // retry fails too, `free_discarded` keeps the host memory.
+  // retry fails too, `free_discarded` keeps the host memory until the stream is idle.
   Status waited = device_.synchronize_stream(stream);
   if (!waited.ok()) (void)device_.synchronize_stream(stream).ok();
   return copied.ok() ? std::move(waited) : std::move(copied);

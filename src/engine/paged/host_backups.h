@@ -51,7 +51,8 @@ class HostBackups {
   std::optional<StreamId> copy_stream_ ASHLAR_GUARDED_BY(engine_lock);
   // Has capacity for `backup_count_` elements.
   std::vector<void*> discarded_ ASHLAR_GUARDED_BY(engine_lock);
-  // At least the number of backups that exist: of extents, discarded, and being freed.
+  // An upper bound on the number of backups: those of extents, discarded ones, and those being
+  // freed.
   size_t backup_count_ ASHLAR_GUARDED_BY(engine_lock) = 0;
 };
 

@@ -2,7 +2,7 @@
 //
 // Keeps the number of mappings and the size of the reserved addresses within bounds. Memory that
 // moves between views leaves its old mappings behind for reuse; a program whose sizes never repeat
-// would accumulate them. Above a bound, the least recently used mappings are retired.
+// would accumulate them. Above a bound, the mappings that have been unused for longest are retired.
 //
 // A retired mapping is no longer used. Events are recorded on the streams that may still have work
 // on it. A later miss that maps memory, or a trim, notifies observers and unmaps the mapping once
@@ -43,8 +43,9 @@ class MappingRetirer {
   // Unmaps retired mappings whose events are done, and retires more if a bound is exceeded. Does
   // nothing during captures.
   void enforce_bounds() ASHLAR_REQUIRES(engine_lock);
-  // Unmaps all unused mappings except those of destroyed streams, waiting for work that may use
-  // them. Called when the device runs out of mappings or addresses. Does nothing during captures.
+  // Unmaps all unused mappings that may be retired, after waiting for work that may use them. Keeps
+  // mappings whose extents were last used by destroyed streams. Called when the device runs out of
+  // mappings or addresses. Does nothing during captures.
   Status retire_all() ASHLAR_REQUIRES(engine_lock);
 
  private:
@@ -81,7 +82,8 @@ class MappingRetirer {
   StreamMonitor& streams_;
   uint64_t last_serial_ ASHLAR_GUARDED_BY(engine_lock) = 0;
   MappingUsage next_attempt_ ASHLAR_GUARDED_BY(engine_lock);  // usage at which to retire again
-  // The pools with retirements, and possibly others. Most programs with many pools retire nothing.
+  // The pools with retirements, and possibly other pools. Avoids a search of all pools, because
+  // most programs with many pools retire no mappings.
   std::set<PoolId> retiring_pools_ ASHLAR_GUARDED_BY(engine_lock);
   uint64_t last_announcement_ ASHLAR_GUARDED_BY(engine_lock) = 0;
 };

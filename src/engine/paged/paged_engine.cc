@@ -114,7 +114,7 @@ Result<Block*> PagedEngine::allocate_slow(const AllocationRequest& request) {
     const FastPathUpdate update(*this);
     tracer_.set_stack(request.stack);
     Result<Block*> result = error_.ok() ? misses_.allocate(request) : error_.take();
-    // Optional. The result must not be lost if host memory is exhausted.
+    // This step is optional: the result must not be lost if host memory is exhausted.
     catch_bad_alloc([this]() ASHLAR_REQUIRES(engine_lock) {
       if (views_.take_has_mapped()) retirer_.enforce_bounds();
     });
@@ -160,7 +160,7 @@ void PagedEngine::free_quietly(Block* freed, StackId stack) {
 }
 
 void PagedEngine::free_to_arena_quietly(PagedBlock* block, StackId stack) {
-  catch_bad_alloc([&] {  // while describing an error
+  catch_bad_alloc([&] {  // host memory may run out while an error is described
     Status status = free_to_arena(block, stack);
     if (status.ok()) return;
     EngineLock lock(mutex_);
@@ -229,7 +229,7 @@ void PagedEngine::notify_observers() {
   views_.observers().notify();
 }
 
-// The operation is complete. If there is no host memory for the call, a later operation notifies.
+// Called after the operation. If host memory is exhausted, a later operation notifies the trackers.
 void PagedEngine::notify_trackers() {
   catch_bad_alloc([this] { tracer_.notify(); });
 }

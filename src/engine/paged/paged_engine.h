@@ -98,7 +98,8 @@ class PagedEngine final : public Engine {
   void add_free_memory_callback(std::function<bool()> callback) override;
   Status add_remap_observer(RemapObserver observer) override;
 
-  // Checks the invariants of all components. The message names the first one that does not hold.
+  // Checks the invariants of all components. The message names the first invariant that does not
+  // hold.
   Status validate() const;
   // The number of arenas and views that updates of peaks and plans have visited so far. For tests
   // that check how the cost of slow paths grows.
@@ -139,7 +140,8 @@ class PagedEngine final : public Engine {
    private:
     PagedEngine& engine_;
   };
-  // Call trackers and remap observers, or only trackers. REQUIRES: no lock is held.
+  // `notify_observers` calls trackers and remap observers, `notify_trackers` only trackers.
+  // REQUIRES: no lock is held.
   void notify_observers();
   void notify_trackers();
   void release_all() noexcept ASHLAR_REQUIRES(engine_lock);

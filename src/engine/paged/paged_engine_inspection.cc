@@ -92,7 +92,8 @@ void sort_snapshot(EngineSnapshot& snapshot) {
 
 // Adds the parts of a free range that lie in partly used extents. In a plain segment, adds the
 // whole range unless it is the whole segment. Hits do not maintain this statistic: it is computed
-// by a scan when statistics are read, so its peak and totals cover only those times.
+// by a scan when statistics are read, so its peak and totals reflect only the values at those
+// times.
 void add_inactive(const View& view, size_t begin, size_t end, InactiveSplit& sum) {
   const auto add = [&sum](size_t bytes) {
     if (bytes == 0) return;

@@ -86,7 +86,7 @@ void set_current(StatTriple& triple, bool is_small, int64_t value) {
   if (more < 0) triple.decrease(is_small, -more);
 }
 
-// How far a sum can rise without exceeding its peak.
+// Returns how far a sum can rise without exceeding its peak.
 int64_t headroom(const Stat& stat) { return stat.peak - stat.current; }
 
 PeakHeadroom headroom_of(const UsageStats& usage) {
@@ -221,8 +221,8 @@ void PeakTracker::update_peaks_locked(const Arena* requester) {
   std::erase_if(watched_, [](const Arena* arena) { return arena->tracked.is_resting; });
 }
 
-// Updates the sums by the changes of the arena's counters since the last call. Returns whether
-// there are any. REQUIRES: the arena's lock.
+// Adds to the sums the changes of the arena's counters since the last call. Returns whether any
+// counter changed. REQUIRES: the arena's lock.
 bool PeakTracker::add_changes(Arena& arena) {
   bool is_changed = false;
   for (const SubArena& sub : arena.sub_arenas) {

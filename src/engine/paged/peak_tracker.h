@@ -32,7 +32,7 @@
 
 namespace ashlar::paged {
 
-// The free parts of extents or segments that are otherwise in use: their number and size.
+// The number and the total size of the free parts of partly used extents and segments.
 struct InactiveSplit {
   int64_t count = 0;
   int64_t bytes = 0;
@@ -75,7 +75,7 @@ class PeakTracker {
   AllocatorStats stats(const InactiveSplits& inactive) ASHLAR_EXCLUDES(mutex_);
   void reset_peaks() noexcept ASHLAR_EXCLUDES(mutex_);
   void reset_totals() noexcept ASHLAR_EXCLUDES(mutex_);
-  // The highest sum of allocated bytes that an update has observed.
+  // Returns the highest sum of allocated bytes that an update has observed.
   int64_t highest_allocated_bytes() const ASHLAR_EXCLUDES(mutex_);
   int64_t reserved_bytes() const ASHLAR_EXCLUDES(mutex_);
   // The number of arenas that updates have visited so far. For tests.
@@ -99,7 +99,7 @@ class PeakTracker {
     PeakHeadroom wanted{};               // headroom wanted by all arenas together
     PeakHeadroom wanted_by_requester{};  // the part of `wanted` that the requester wants
     int64_t count = 0;
-    PeakHeadroom kept{};  // by resting arenas, which do not count above
+    PeakHeadroom kept{};  // by resting arenas, which the fields above exclude
     uint64_t round = 0;   // of the fields above, except `kept`
 
     void begin(uint64_t new_round) {
@@ -139,8 +139,8 @@ class PeakTracker {
   uint64_t round_ ASHLAR_GUARDED_BY(mutex_) = 0;  // number of the last division of headroom
   HeadroomShares all_shares_ ASHLAR_GUARDED_BY(mutex_);
   std::array<HeadroomShares, 2> size_shares_ ASHLAR_GUARDED_BY(mutex_);  // indexed by `is_small`
-  // Shares of the sums of pools and streams, keyed by the sum. Created with the arenas, so that
-  // updates allocate no host memory.
+  // How arenas share the headroom of each pool's and each stream's sum, keyed by the sum. Entries
+  // are created with the arenas, so that updates allocate no host memory.
   std::unordered_map<const UsageStats*, HeadroomShares> usage_shares_ ASHLAR_GUARDED_BY(mutex_);
   // Arenas that keep headroom while they rest, and possibly others. Has the capacity for all
   // arenas.

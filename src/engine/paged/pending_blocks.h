@@ -25,7 +25,8 @@ class PendingBlocks {
                 RequestTracer& tracer)
       : streams_(streams), segments_(segments), peaks_(peaks), tracer_(tracer) {}
 
-  // Whether a hit should take the slow path to poll. Thread safe; needs no lock.
+  // Counts a hit, and returns whether the hit should take the slow path to poll. Thread safe; needs
+  // no lock.
   bool is_poll_due() {
     return has_pending_.load(std::memory_order_relaxed) &&
            hits_before_poll_.fetch_sub(1, std::memory_order_relaxed) <= 0;
@@ -35,11 +36,12 @@ class PendingBlocks {
 
   // Makes a freed block in state kPending free, now or once the streams that use it are done.
   Status add(PagedBlock* block) ASHLAR_REQUIRES(engine_lock);
-  // Make blocks free whose streams are done. `poll` is for an allocation on `stream`, and adapts
-  // the polling interval.
+  // The next two functions make blocks free whose streams are done. `poll` serves an allocation on
+  // `stream`, and adapts the polling interval.
   Status poll(StreamId stream) ASHLAR_REQUIRES(engine_lock);
   Status collect() ASHLAR_REQUIRES(engine_lock);
-  // Waits for the blocks of one pool, or of all pools if it is the default one.
+  // Waits for the pending blocks of one pool, or of all pools if `pool` is the default one, and
+  // makes them free.
   Status wait(PoolId pool) ASHLAR_REQUIRES(engine_lock);
 
  private:

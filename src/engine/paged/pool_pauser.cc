@@ -20,7 +20,7 @@ bool is_any_trimmed(const std::vector<PagedPool*>& pools) {
 }
 
 // Sets the backup range of each extent to span all of its allocated bytes, and appends the extents
-// that have any to `live`.
+// that have allocated bytes to `live`.
 void find_live_extents(const PagedPool& pool, std::vector<Extent*>& live) {
   ArenaLocks arenas(pool);
   for (const auto& view : pool.views) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pauses and resumes pools by tag. A paused pool has no physical memory but keeps its addresses:
-// its views, slots and blocks stay; only the extents are dropped and created again. Extents and
-// slots record their progress, so that after a failure partway the next call, in either direction,
-// continues from there.
+// its views, slots and blocks stay; only the extents are dropped and created again. Each extent
+// records whether it is dropped, and each slot whether it is mapped, so that after a failure
+// partway the next pause or resume continues from there.
 //
 // While a pool `is_paused`, nothing is allocated from it; while it `is_changing`, nothing is
 // released from it. Therefore waits, copies and observers can run without the lock. A backup is

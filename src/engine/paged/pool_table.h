@@ -36,7 +36,7 @@ class PoolTable {
   PagedPool& pool_for(StreamId stream) const ASHLAR_REQUIRES(engine_lock) {
     return *pools_.at(routes_.pool_for(stream));
   }
-  // kInvalidArgument: the tag is empty, or no pool has it.
+  // Returns the pools with this tag. kInvalidArgument: the tag is empty, or no pool has it.
   Result<std::vector<PagedPool*>> find_tagged(std::string_view tag) const
       ASHLAR_REQUIRES(engine_lock);
   // Returns the pools whose memory may be trimmed, freeable pools first. Returns ids instead of
@@ -49,8 +49,8 @@ class PoolTable {
   // Creates the default pool.
   void add_default_pool() ASHLAR_REQUIRES(engine_lock) { pools_.insert(make_pool({}, {})); }
   Status create(PoolId pool, PoolOptions options) ASHLAR_REQUIRES(engine_lock);
-  // Destroys the pool if it is freeable and has no memory and no operation in flight. Returns
-  // whether it did.
+  // Destroys the pool, and returns true, if it is freeable and has neither memory nor an operation
+  // in flight.
   bool erase_if_unused(PoolId pool) noexcept ASHLAR_REQUIRES(engine_lock);
   Arena& arena_of(PagedPool& pool, StreamId stream) ASHLAR_REQUIRES(engine_lock) {
     return peaks_.arena_of(pool, stream, addresses_);

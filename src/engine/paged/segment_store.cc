@@ -11,7 +11,7 @@
 
 namespace ashlar::paged {
 
-// Allocates all other host memory before the segment.
+// Allocates all other host memory before it obtains the segment.
 Result<Block*> SegmentStore::allocate(SlowRequest& request, size_t segment_bytes) {
   PagedPool& pool = *request.pool;
   Arena& arena = *request.arena;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plain segments: whole allocations of the device or of a pool's source. Used by pools that have a
-// source or are never split, by all pools of a device that cannot map one extent at several
-// addresses, and while caching is off. A segment is a plain View without slots.
+// Plain segments: whole allocations of the device or of a pool's source. They are used by pools
+// that have a source or are never split, by all pools of a device that cannot map one extent at
+// several addresses, and while caching is off. A segment is a plain View without slots.
 //
 // All functions but destroy_returned need the engine's lock. Some release it to call a source or to
 // allocate from the device.

@@ -128,7 +128,7 @@ int64_t Stitcher::flush(std::span<Arena* const> arenas) {
 }
 
 // Returns the arenas whose idle memory may be used: the stream's own arena, and those of streams
-// that can be waited for. Under `fast` only idle streams lend, so that nothing waits.
+// that can be waited for. Under `fast`, only idle streams lend, so that no stream has to wait.
 std::set<const Arena*> Stitcher::find_lenders(const SlowRequest& request) {
   std::set<const Arena*> lenders = {request.arena};
   if (request.pool->options.never_remap) return lenders;

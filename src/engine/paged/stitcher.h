@@ -6,7 +6,7 @@
 //
 //   plan -> take (arenas locked) -> order streams -> map -> commit, or roll back
 //
-// Host memory is allocated before the first change, except where the device may need some; taking,
+// Host memory is allocated before the first change, except for what device calls may need. Taking,
 // committing and rolling back cannot fail.
 //
 // Memory that another stream used last is borrowed: the borrower's stream waits for an event on the
@@ -51,8 +51,8 @@ class Stitcher {
   Result<Block*> allocate(SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
 
   // An exact range of a view, for restoring a checkpoint. The view is moved to `arena` if no block
-  // of the view is in use. REQUIRES: no block in the range is in use, and no block that uses the
-  // same extents in another view.
+  // of the view is in use. REQUIRES: no block in the range is in use, and no block of another view
+  // uses an extent of the range.
   struct ExactRange {
     View& view;
     Arena& arena;
@@ -80,7 +80,7 @@ class Stitcher {
     PagedBlock* block = nullptr;  // null: no existing part of the view
     size_t offset = 0;            // where in the view the allocated block will begin
     std::vector<Extent*> pieces{};
-    size_t idle_piece_count = 0;    // the first pieces; the others were created for the request
+    size_t idle_piece_count = 0;    // idle pieces come first; the others are new
     std::vector<Arena*> lenders{};  // without duplicates after `take`
   };
 

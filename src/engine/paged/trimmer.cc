@@ -92,7 +92,7 @@ size_t Trimmer::release_extents(PagedPool& pool, size_t wanted_bytes, TrimWait w
 void Trimmer::query_progress(Arena& arena, Progress& progress) {
   if (streams_.is_idle(arena.stream)) progress.idle.insert(&arena);
   if (!arena.marker || !streams_.recycle_if_done(*arena.marker)) return;
-  arena.marker.reset();  // first, because it was recycled
+  arena.marker.reset();  // before anything can fail, because it was recycled
   progress.passed[&arena] = arena.marker_round;
 }
 

@@ -50,8 +50,8 @@ class Trimmer {
   // Releases the cached memory of one pool, if PoolTable::trimmable_pools lists it, or of all such
   // pools if `pool` is the default one. Waits for pending frees.
   Status trim(PoolId pool) ASHLAR_REQUIRES(engine_lock);
-  // Releases memory until at most the target is held, or as much as possible, and returns the
-  // number of bytes released.
+  // Releases memory until at most `target.reserved_bytes` are held, or as much as possible, and
+  // returns the number of bytes released.
   Result<size_t> trim_to(const TrimTarget& target) ASHLAR_REQUIRES(engine_lock);
 
  private:

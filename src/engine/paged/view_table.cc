@@ -17,7 +17,7 @@ namespace ashlar::paged {
 namespace {
 
 // The limit on reserved addresses, as a multiple of the device's memory. The recorded runs use up
-// to 19; a 47-bit address space is more than 900 times the memory of an H200.
+// to 19 times that memory; a 47-bit address space is more than 900 times the memory of an H200.
 constexpr size_t kMaxAddressSpaceFactor = 32;
 
 // Unless addresses are scarce, a stream's first view of large blocks reserves addresses for at

@@ -52,8 +52,8 @@ class ViewTable {
   size_t max_address_bytes() const;
 
   // Reserves addresses for a view of at least `bytes`, with addresses to grow into if there are
-  // enough. A stream's first view of large blocks gets the most, since the stream's new memory is
-  // mapped into it.
+  // enough. A stream's first view of large blocks reserves the most addresses, since the stream's
+  // new memory is mapped into it.
   Result<View*> create(SlowRequest& request, size_t bytes) ASHLAR_REQUIRES(engine_lock);
   // Frees the addresses and the view. REQUIRES: no slot has an extent. Returns false on failure.
   bool release(View& view) noexcept ASHLAR_REQUIRES(engine_lock);
@@ -88,7 +88,7 @@ class ViewTable {
   void retire_view(View& view) noexcept ASHLAR_REQUIRES(engine_lock);
   void unretire_view(View& view) noexcept ASHLAR_REQUIRES(engine_lock);
   // Unmaps a retired slot. If its extent is being released, or if unmapping fails, the slot stays
-  // mapped but is no longer retired. REQUIRES: a reservation of a notice.
+  // mapped but is no longer retired. REQUIRES: the caller has a reservation for one notice.
   void unmap_retired_slot(View& view, size_t slot) noexcept ASHLAR_REQUIRES(engine_lock);
 
   // Grants another device access to all mappings of the pool. On failure it may have access to some

@@ -36,8 +36,8 @@ inline Amount amount_of(const Block& block) {
   return {1, static_cast<int64_t>(block.bytes), static_cast<int64_t>(block.requested_bytes)};
 }
 
-// The small or the large blocks of an arena. They are kept in separate views so that a small block
-// never prevents a large extent from being released.
+// The small or the large blocks of an arena. Small and large blocks are kept in separate views, so
+// that a small block never prevents a large extent from being released.
 struct SubArena {
   bool is_small = false;
   FreeRanges ranges;
@@ -62,15 +62,15 @@ struct ArenaWatch : LockWatch {
   Arena& arena;
 };
 
-// What PeakTracker knows about an arena. Guarded by its lock.
+// PeakTracker's record of an arena. Guarded by PeakTracker's lock.
 struct PeakTrackerRecord {
   explicit PeakTrackerRecord(Arena& arena) : watch(arena) {}
 
   ArenaWatch watch;                 // registered while the arena rests
   std::array<Counters, 2> counted;  // the counters that the sums contain, indexed by `is_small`
   int unchanged_count = 0;          // consecutive updates that found the counters unchanged
-  // Not visited by updates until the arena's lock is taken again. Until then, the arena keeps a
-  // part of the headroom.
+  // Whether updates of the peaks skip the arena until its lock is taken again. Meanwhile, the arena
+  // keeps a part of the headroom.
   bool is_resting = false;
   bool is_in_keepers = false;  // in PeakTracker's list of arenas that may keep headroom
   PeakHeadroom kept;
@@ -102,10 +102,10 @@ class Arena {
 
   // Takes a free block of `bytes` off its list, splitting a larger one if necessary. The result is
   // larger than `bytes` only if it is small, by at most an eighth, or if the pool has no_split.
-  // Returns null if there is none, if `return_queue` must be processed first, or if the best block
-  // would strand more than the fraction `max_waste` of `bytes` in partly used extents and no
-  // wasteful fit is left.
-  // Throws std::bad_alloc, without effect, if splitting needs more blocks than are unused.
+  // Returns null if no block is large enough, if `return_queue` must be processed first, or if the
+  // best block would strand more than the fraction `max_waste` of `bytes` in partly used extents
+  // and no wasteful fit is left. Throws std::bad_alloc, without effect, if splitting needs more
+  // blocks than are unused.
   PagedBlock* take(size_t bytes, double max_waste) {
     SubArena& sub = sub_arena(SizePolicy::is_small(bytes));
     PagedBlock* block = sub.quick.take(bytes);
@@ -153,7 +153,8 @@ class Arena {
 
   // Returns the number of allocations and frees since the totals were reset.
   int64_t use_count() const;
-  // Whether the device has been synchronized since the last use. Meaningful for destroyed streams.
+  // Whether the device has been synchronized since the arena was last used. Meaningful only for
+  // destroyed streams.
   bool is_quiescent() const { return quiescent_use_count == use_count(); }
   void mark_stream_alive() {
     is_stream_destroyed = false;
@@ -175,16 +176,17 @@ class Arena {
   // Lowers the levels by `freed`, which no longer counts as allocated but still as active, so that
   // it adds no headroom.
   void lower_levels(SubArena& sub, const Amount& freed);
-  // Whether the levels allow `more`, which is not counted yet. If not, the peaks must be updated.
-  // If only this sub-arena's share is used up, redistributes the arena's headroom.
+  // Whether the counters may rise by `more`, which is not counted yet, without exceeding the
+  // levels. If not, the peaks must be updated. If only this sub-arena's share is used up,
+  // redistributes the arena's headroom.
   [[gnu::always_inline]] bool may_rise(SubArena& sub, const Amount& more) {
     Amount net = sub.counters.net();
     net.add(more);
     return sub.level.allows(net) || rebalance_levels(sub, more);
   }
 
-  // The next functions cannot fail. Those that add blocks take them from the reserve. REQUIRES: the
-  // reserve was filled.
+  // The functions below cannot fail. Those that add blocks take them from the reserve. REQUIRES:
+  // the reserve was filled.
 
   // Inserts a block before `next`, or at the end of the view if `next` is null. The state of the
   // new block is kPending.
@@ -213,14 +215,14 @@ class Arena {
   // Whether the stream has been destroyed, so that no event can be recorded on it. The engine's
   // lock guards this field and the public fields below.
   bool is_stream_destroyed = false;
-  // Set while MissHandler::retry_with_destroyed_streams runs: `use_count` before it synchronized
-  // the device. If the count has changed since, the stream's id may have been reused, and new work
-  // may use the memory.
+  // Set while MissHandler::retry_with_destroyed_streams runs: the `use_count` before that function
+  // synchronized the device. If the count has changed since, the stream's id may have been reused,
+  // and new work may use the memory.
   std::optional<int64_t> quiescent_use_count;
   PlanningRecord planning{*this};
-  bool is_lending = false;  // set by `find_idle`: the caller may use this arena's idle memory
-  // The last event that a trim recorded on the stream, and the number of such events so far.
-  // Extents that the trim set aside in this round are unused once the event is done.
+  bool is_lending = false;  // set by `find_idle`: whether its idle memory may be used
+  // `marker` is the last event that a trim recorded on the stream, and `marker_round` counts these
+  // events. An extent with the same `marker_round` is unused once the event is done.
   std::optional<EventId> marker;
   uint64_t marker_round = 0;
 
@@ -235,7 +237,7 @@ class Arena {
 
   BlockTable& addresses_;  // the engine's table
   PeakLevel level_;        // the level of both sub-arenas together
-  PeakLevel highest_;      // the highest level of both sub-arenas together
+  PeakLevel highest_;      // the highest `net` that an update observed
   BlockReserve reserve_;
 };
 

@@ -20,7 +20,8 @@ class BlockReserve {
   size_t reserved_count() const { return reserved_count_; }
 
   // Adds `count` blocks to the reserved part. Throws std::bad_alloc, without effect, if there is no
-  // memory. `unreserve` returns them; other requests may have used them in the meantime.
+  // memory. `unreserve` removes them from the reserved part again; requests may have used them in
+  // the meantime.
   void reserve(size_t count) {
     fill(count);
     reserved_count_ += count;

@@ -19,8 +19,8 @@
 
 namespace ashlar::paged {
 
-// The mean size of the large blocks that misses request, weighted by bytes: the size into which
-// most of the memory is divided.
+// The byte-weighted mean size of the large blocks that misses have requested: the size of the
+// blocks that take most of the memory.
 class TypicalBlockSize {
  public:
   void add(size_t bytes) {
@@ -48,7 +48,7 @@ struct PagedPool {
   const bool is_plain;
   bool is_paused = false;    // the pool may lack memory; its allocations fail
   bool is_changing = false;  // a pause or resume is in progress, which may release the lock
-  bool has_recorded_addresses = false;  // a graph or a checkpoint refers to its addresses
+  bool has_recorded_addresses = false;  // a graph or a checkpoint refers to the pool's addresses
   int trim_count = 0;                   // trims in progress, which may have released the lock
   int in_flight_count = 0;              // allocations in progress, which may have released the lock
   StitchBudget budget{};
@@ -60,7 +60,7 @@ struct PagedPool {
   IdleMap idle{};
   PlanCandidates candidates{};
   uint32_t last_view_id = 0;
-  size_t prepared_view_count = 0;  // `views` has capacity for so many more
+  size_t prepared_view_count = 0;  // `views` has capacity for these, too
   std::vector<Retirement> retirements;
 
   // Creates an arena. Throws std::bad_alloc, without effect, if there is no memory. REQUIRES:

@@ -12,10 +12,10 @@
 // Invariants:
 //   sum of block bytes of a view == mapped_bytes, in address order, without gaps
 //   sum of slot bytes of a view  == mapped_bytes
-//   a slot whose extent is not attached here is covered by exactly one detached block
+//   a slot whose extent is not attached to the view is covered by exactly one detached block
 //
-// Not thread safe. The engine's lock guards extents and the shape of views. An arena's lock guards
-// the blocks of its views.
+// Not thread safe. The engine's lock guards extents, and the addresses and slots of views. An
+// arena's lock guards the blocks of its views.
 #pragma once
 
 #include <algorithm>
@@ -100,7 +100,7 @@ struct Slot {
   bool is_unmap_announced = false;  // retired, and the unmapping is queued for observers
   uint64_t retirement = 0;          // serial of the slot's Retirement; 0: not retired
   uint64_t detached_at = 0;         // `ExtentMover::tick` of the last detach
-  PagedBlock* detached_block = nullptr;  // the slot's block, while the extent is not attached here
+  PagedBlock* detached_block = nullptr;  // the slot's block, while it is detached
   bool has_displaced = false;            // the attached extent was displaced when it was attached
   uint64_t mapped_ticks = 0;             // `ticks_now` at the time of mapping; unchanged by a pause
 
@@ -158,9 +158,9 @@ struct alignas(64) View {
   AddressRange reserved{};       // the view's addresses; if plain, the whole allocation
   size_t mapped_bytes = 0;       // size of the front part of `reserved` that the blocks tile
   std::vector<PackedSlot> packed;
-  std::vector<uint32_t> slot_of_unit;     // for each unit of addresses: the slot where it begins
+  std::vector<uint32_t> slot_of_unit;     // the slot in which each unit of 2 MiB begins
   uint32_t id = 0;                        // unique in its pool; never reused
-  uint32_t attached_count = 0;            // slots whose extent is attached here
+  uint32_t attached_count = 0;            // slots whose extent is attached to the view
   IdleCount idle{};                       // attached slots that the last scan found idle
   std::vector<Slot> slots;                // in order, without gaps; none in a plain view
   uint64_t last_placed_at = 0;            // `ExtentMover::tick` of the last placement by a miss
@@ -174,8 +174,8 @@ struct alignas(64) View {
   DeviceAddress at(size_t offset) const { return reserved.begin + offset; }
   AddressRange range_of(const Slot& slot) const { return {at(slot.offset), slot.bytes}; }
   const Slot& slot_of(const PagedBlock& detached) const { return slots[detached.slot]; }
-  // Whether the extent, if attached here, could return to its origin without waiting for another
-  // stream. REQUIRES: the engine's lock.
+  // Whether the extent, if it is attached to this view, could return to its origin without waiting
+  // for another stream. REQUIRES: the engine's lock.
   bool is_displaced(const Extent& extent) const {
     const View* origin = extent.origin.view;
     if (origin == nullptr || origin == this || extent.is_releasing) return false;
@@ -274,7 +274,7 @@ struct UnusedMappings {
   DeviceAddress begin() const { return view->at(view->slots[first].offset); }
 };
 
-// Mappings that are unmapped once the work before these events is done.
+// Retired mappings, which are unmapped once all of the events are done.
 struct Retirement {
   uint64_t serial = 0;
   uint64_t announcement = 0;  // number of the announcement to observers; 0: not announced yet
