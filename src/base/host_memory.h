@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "ashlar/status.h"
+#include "base/mutex.h"
 
 namespace ashlar {
 
@@ -24,6 +25,19 @@ auto without_bad_alloc(const Function& function) -> std::invoke_result_t<const F
   }
 }
 
+// Returns `function()`, or a value-initialized result if it throws std::bad_alloc. For cleanup and
+// optional work, which must not fail: the device may need host memory, at least to describe an
+// error.
+template <typename Function>
+std::invoke_result_t<const Function&> catch_bad_alloc(const Function& function)
+    ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+  try {
+    return function();
+  } catch (const std::bad_alloc&) {
+    return std::invoke_result_t<const Function&>();
+  }
+}
+
 // Makes room for `size` elements. Grows the capacity geometrically, so that calls before every
 // push_back stay cheap.
 template <typename Vector>
@@ -34,10 +48,10 @@ void reserve_amortized(Vector& vector, size_t size) {
 // Calls a function when the scope ends, unless the guard was dismissed: undoes the first steps of
 // an operation if a later step throws. REQUIRES: the function does not throw.
 template <typename Function>
-class ScopeGuard {
+class [[nodiscard]] ScopeGuard {
  public:
   explicit ScopeGuard(Function function) : function_(std::move(function)) {}
-  ~ScopeGuard() {
+  ~ScopeGuard() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     if (is_armed_) function_();
   }
   ScopeGuard(const ScopeGuard&) = delete;

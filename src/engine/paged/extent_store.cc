@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/host_memory.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "engine/paged/pool/host_memory.h"
 
 namespace ashlar::paged {
 
@@ -39,10 +39,10 @@ Status ExtentStore::create(const SlowRequest& request, const std::vector<size_t>
                            std::vector<Extent*>& created) {
   PagedPool& pool = *request.pool;
   const size_t first = created.size();
-  grow_capacity(created, first + sizes.size());
-  grow_capacity(pool.extents, pool.extents.size() + sizes.size());
+  reserve_amortized(created, first + sizes.size());
+  reserve_amortized(pool.extents, pool.extents.size() + sizes.size());
   pool.idle.reserve(pool.extents.size() + sizes.size());
-  ScopeExit undo([&]() ASHLAR_REQUIRES(engine_lock) {
+  ScopeGuard undo([&]() ASHLAR_REQUIRES(engine_lock) {
     undo_creation(pool, std::span(created).subspan(first));
     created.resize(first);
   });

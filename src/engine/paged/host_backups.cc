@@ -5,8 +5,8 @@
 
 #include <utility>
 
+#include "base/host_memory.h"
 #include "device/relaxed_capture.h"
-#include "engine/paged/pool/host_memory.h"
 
 namespace ashlar::paged {
 
@@ -45,7 +45,7 @@ Status HostBackups::copy(const std::vector<Extent*>& extents, Direction directio
 }
 
 void HostBackups::reserve(size_t count) {
-  grow_capacity(discarded_, backup_count_ + count);
+  reserve_amortized(discarded_, backup_count_ + count);
   backup_count_ += count;
 }
 
@@ -62,7 +62,7 @@ void HostBackups::free_discarded() noexcept {
     for (size_t left = discarded_.size(); left > 0 && !discarded_.empty(); --left) {
       void* memory = discarded_.back();
       discarded_.pop_back();
-      ScopeExit keep(
+      ScopeGuard keep(
           [&]() ASHLAR_REQUIRES(engine_lock) { discarded_.insert(discarded_.begin(), memory); });
       if (!try_free(memory)) continue;
       keep.dismiss();

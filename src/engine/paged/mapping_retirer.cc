@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/paged/pool/host_memory.h"
+#include "base/host_memory.h"
 
 namespace ashlar::paged {
 namespace {
@@ -176,7 +176,7 @@ bool MappingRetirer::vacate(View& view) {
 void MappingRetirer::retire(const std::vector<UnusedMappings>& unused, const MappingUsage& target) {
   Batch batch;
   batch.serial = ++last_serial_;
-  const ScopeExit end([&]() ASHLAR_REQUIRES(engine_lock) { finish(batch); });
+  const ScopeGuard end([&]() ASHLAR_REQUIRES(engine_lock) { finish(batch); });
   for (const UnusedMappings& each : unused) {
     const MappingUsage now = views_.unretired();
     const bool is_wanted = now.mappings > target.mappings ||
@@ -199,9 +199,9 @@ void MappingRetirer::retire(const std::vector<UnusedMappings>& unused, const Map
 // the events of all streams. Reserves capacity for the retirement in the pool.
 Retirement& MappingRetirer::prepare(Batch& batch, PagedPool& pool) {
   Retirement& retirement = batch.retirements[&pool];
-  grow_capacity(retirement.mappings, retirement.mappings.size() + 1);
+  reserve_amortized(retirement.mappings, retirement.mappings.size() + 1);
   retirement.events.reserve(pool.arenas.size());
-  grow_capacity(pool.retirements, pool.retirements.size() + 1);
+  reserve_amortized(pool.retirements, pool.retirements.size() + 1);
   retiring_pools_.insert(pool.id);
   return retirement;
 }

@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
+#include "base/host_memory.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/device_processes.h"
-#include "engine/paged/pool/host_memory.h"
 
 namespace ashlar::paged {
 namespace {
@@ -47,7 +47,7 @@ Result<Block*> MissHandler::allocate(const AllocationRequest& request) {
 
   // The count keeps the pool from being destroyed while the lock is released.
   ++slow.pool->in_flight_count;
-  ScopeExit end([&] { --slow.pool->in_flight_count; });
+  ScopeGuard end([&] { --slow.pool->in_flight_count; });
   // During a capture, uses cached memory even if caching is off: a graph needs its memory at every
   // launch, so a free must not return it to the device.
   Result<Block*> found = is_caching_ || is_capturing ? find_or_grow(slow) : allocate_uncached(slow);
@@ -159,7 +159,7 @@ Result<Block*> MissHandler::retry_with_destroyed_streams(SlowRequest& request,
     if (destroyed.empty()) break;
     if (Status waited = config_.device.synchronize_device(); !waited.ok()) return waited;
     for (const auto& [arena, use_count] : destroyed) arena->quiescent_use_count = use_count;
-    const ScopeExit end([&] {
+    const ScopeGuard end([&] {
       for (const auto& [arena, use_count] : destroyed) arena->quiescent_use_count.reset();
     });
     grown = grow(request);

@@ -6,8 +6,8 @@
 
 #include <utility>
 
+#include "base/host_memory.h"
 #include "base/text.h"
-#include "engine/paged/pool/host_memory.h"
 #include "engine/paged/pool_checkpointer.h"
 
 namespace ashlar::paged {

@@ -109,7 +109,7 @@ Arena& PeakTracker::arena_of(PagedPool& pool, StreamId stream, BlockTable& addre
   if (const auto found = pool.arenas.find(stream); found != pool.arenas.end()) {
     return *found->second;
   }
-  for (auto* list : {&arenas_, &watched_, &keepers_}) grow_capacity(*list, arenas_.size() + 1);
+  for (auto* list : {&arenas_, &watched_, &keepers_}) reserve_amortized(*list, arenas_.size() + 1);
   UsageStats& pool_usage = stats_.pools[pool.id];
   UsageStats& stream_usage = stats_.streams[stream];
   for (const UsageStats* usage : {&pool_usage, &stream_usage}) usage_shares_[usage];

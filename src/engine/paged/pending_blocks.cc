@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "engine/paged/pool/host_memory.h"
+#include "base/host_memory.h"
 
 namespace ashlar::paged {
 namespace {
@@ -36,7 +36,7 @@ Status PendingBlocks::add(PagedBlock* block) {
 Status PendingBlocks::poll(StreamId stream) {
   if (streams_.frees().empty()) return {};
   std::vector<Block*> finished;
-  const ScopeExit complete([&]() ASHLAR_REQUIRES(engine_lock) { make_free(finished); });
+  const ScopeGuard complete([&]() ASHLAR_REQUIRES(engine_lock) { make_free(finished); });
   Status collected = streams_.frees().collect_for_stream(stream, finished);
   empty_poll_count_ = finished.empty() ? std::min(empty_poll_count_ + 1, kMaxEmptyPolls) : 0;
   hits_before_poll_.store((1 << empty_poll_count_) / 8, std::memory_order_relaxed);
@@ -45,7 +45,7 @@ Status PendingBlocks::poll(StreamId stream) {
 
 Status PendingBlocks::collect() {
   std::vector<Block*> finished;
-  const ScopeExit complete([&]() ASHLAR_REQUIRES(engine_lock) { make_free(finished); });
+  const ScopeGuard complete([&]() ASHLAR_REQUIRES(engine_lock) { make_free(finished); });
   return streams_.frees().collect(finished);
 }
 
@@ -58,7 +58,7 @@ Status PendingBlocks::wait(PoolId pool) {
     };
   }
   std::vector<Block*> finished;
-  const ScopeExit complete([&]() ASHLAR_REQUIRES(engine_lock) { make_free(finished); });
+  const ScopeGuard complete([&]() ASHLAR_REQUIRES(engine_lock) { make_free(finished); });
   return streams_.frees().wait(finished, is_wanted);
 }
 

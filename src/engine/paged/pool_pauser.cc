@@ -7,9 +7,9 @@
 #include <exception>
 #include <new>
 
+#include "base/host_memory.h"
 #include "base/text.h"
 #include "device/relaxed_capture.h"
-#include "engine/paged/pool/host_memory.h"
 
 namespace ashlar::paged {
 namespace {
@@ -83,7 +83,7 @@ Status PoolPauser::change(std::string_view tag, PoolTransition transition, Engin
   active_thread_ = std::this_thread::get_id();
   tracer_.set_stack({});
   for (PagedPool* pool : *pools) pool->is_changing = true;
-  const ScopeExit end([&]() ASHLAR_REQUIRES(engine_lock) {
+  const ScopeGuard end([&]() ASHLAR_REQUIRES(engine_lock) {
     for (PagedPool* pool : *pools) pool->is_changing = false;
     backups_.free_discarded();
     active_thread_ = {};
@@ -103,7 +103,7 @@ Status PoolPauser::pause(const Pools& pools, bool keeps_contents) {
     running.push_back(pool);
   }
   for (PagedPool* pool : running) pool->is_paused = true;
-  ScopeExit undo([&]() ASHLAR_REQUIRES(engine_lock) {
+  ScopeGuard undo([&]() ASHLAR_REQUIRES(engine_lock) {
     for (PagedPool* pool : running) {
       if (!is_fully_mapped(*pool)) continue;  // resume maps it again, or another pause continues
       discard_backups(*pool);

@@ -6,8 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/host_memory.h"
 #include "device/relaxed_capture.h"
-#include "engine/paged/pool/host_memory.h"
 
 namespace ashlar::paged {
 
@@ -17,7 +17,7 @@ Result<Block*> SegmentStore::allocate(SlowRequest& request, size_t segment_bytes
   Arena& arena = *request.arena;
   const BlockReservation blocks(arena);
   std::unique_ptr<View> prepared = pool.prepare_view();
-  ScopeExit discard([&] { pool.discard_view(std::move(prepared)); });
+  ScopeGuard discard([&] { pool.discard_view(std::move(prepared)); });
   const Result<DeviceAddress> address = obtain(request, segment_bytes);
   tracer_.set_stack(request.request.stack);
   if (!address.ok()) return address.status();
@@ -47,7 +47,7 @@ Result<Block*> SegmentStore::allocate(SlowRequest& request, size_t segment_bytes
 // are user code.
 Result<DeviceAddress> SegmentStore::obtain(const SlowRequest& request, size_t bytes) {
   extents_.begin_growth(bytes);
-  const ScopeExit end([&]() ASHLAR_REQUIRES(engine_lock) { extents_.end_growth(bytes); });
+  const ScopeGuard end([&]() ASHLAR_REQUIRES(engine_lock) { extents_.end_growth(bytes); });
   const std::shared_ptr<SegmentSource> source = request.pool->options.source;
   const StreamId stream = request.request.stream;
   EngineUnlock unlocked(mutex_);

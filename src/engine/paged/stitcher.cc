@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/align.h"
+#include "base/host_memory.h"
 #include "base/units.h"
 #include "device/relaxed_capture.h"
-#include "engine/paged/pool/host_memory.h"
 
 namespace ashlar::paged {
 namespace {
@@ -111,7 +111,7 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
     placement = prepare(plan, request);
     take(plan, request, placement);
   }
-  ScopeExit undo([&]() ASHLAR_REQUIRES(engine_lock) { roll_back(placement); });
+  ScopeGuard undo([&]() ASHLAR_REQUIRES(engine_lock) { roll_back(placement); });
   const int64_t begin_ns = config_.clock.now_ns();
   Status completed = complete(placement, plan.new_bytes, request);
   charge_mapping(request, plan.pieces.size(), placement.pieces.size(), begin_ns);
@@ -234,7 +234,7 @@ Status Stitcher::complete(Placement& placement, size_t new_bytes, SlowRequest& r
   const auto created_extents = [&] {
     return std::span(placement.pieces).subspan(placement.idle_piece_count);
   };
-  ScopeExit undo([&]() ASHLAR_REQUIRES(engine_lock) {
+  ScopeGuard undo([&]() ASHLAR_REQUIRES(engine_lock) {
     extents_.undo_creation(*request.pool, created_extents());
   });
   Status mapped = map_pieces(placement, request);

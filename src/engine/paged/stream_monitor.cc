@@ -5,8 +5,8 @@
 
 #include <utility>
 
+#include "base/host_memory.h"
 #include "device/relaxed_capture.h"
-#include "engine/paged/pool/host_memory.h"
 #include "engine/paged/pool/paged_pool.h"
 
 namespace ashlar::paged {
@@ -38,7 +38,7 @@ Result<EventId> StreamMonitor::record_event(StreamId stream) {
     error_.record(event.status());
     return event;
   }
-  ScopeExit undo([&]() ASHLAR_REQUIRES(engine_lock) { recycle(*event); });
+  ScopeGuard undo([&]() ASHLAR_REQUIRES(engine_lock) { recycle(*event); });
   Status recorded = device_.record_event(*event, stream);
   // A destroyed stream is not an error.
   if (!recorded.ok() && !recorded.is(StatusKind::kInvalidArgument)) error_.record(recorded);
@@ -49,7 +49,7 @@ Result<EventId> StreamMonitor::record_event(StreamId stream) {
 
 Result<EventId> StreamMonitor::acquire_event() {
   if (unused_events_.empty()) {
-    grow_capacity(unused_events_, created_event_count_ + 1);
+    reserve_amortized(unused_events_, created_event_count_ + 1);
     Result<EventId> created = device_.create_event();
     if (created.ok()) ++created_event_count_;
     return created;

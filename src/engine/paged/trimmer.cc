@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/host_memory.h"
 #include "device/relaxed_capture.h"
-#include "engine/paged/pool/host_memory.h"
 #include "engine/trim_selection.h"
 
 namespace ashlar::paged {
@@ -172,7 +172,7 @@ void Trimmer::set_aside_busy(std::vector<Extent*>& taken, Progress& progress) {
 size_t Trimmer::release(PagedPool& pool, const std::vector<Extent*>& unused) {
   size_t released_bytes = 0;
   ++pool.trim_count;
-  const ScopeExit end([&] {
+  const ScopeGuard end([&] {
     --pool.trim_count;
     pools_.notify_changed();
   });

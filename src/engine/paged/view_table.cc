@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/align.h"
+#include "base/host_memory.h"
 #include "base/ticks.h"
-#include "engine/paged/pool/host_memory.h"
 
 namespace ashlar::paged {
 namespace {
@@ -47,7 +47,7 @@ Result<View*> ViewTable::create(SlowRequest& request, size_t bytes) {
   size_t reserved_bytes = is_scarce ? min_bytes : std::max(min_bytes, growable_bytes);
   PagedPool& pool = *request.pool;
   std::unique_ptr<View> prepared = pool.prepare_view();
-  ScopeExit undo([&] { pool.discard_view(std::move(prepared)); });
+  ScopeGuard undo([&] { pool.discard_view(std::move(prepared)); });
   Result<DeviceAddress> address = config_.device.reserve(reserved_bytes);
   if (!address.ok() && address.status().is_out_of_memory() && reserved_bytes > min_bytes) {
     reserved_bytes = min_bytes;
@@ -155,7 +155,7 @@ Result<PagedBlock*> ViewTable::map_at_end(View& view, const std::vector<Extent*>
 void ViewTable::reserve_slots(View& view, const std::vector<Extent*>& extents) {
   size_t bytes = 0;
   for (Extent* extent : extents) {
-    grow_capacity(extent->mappings, extent->mappings.size() + 1);
+    reserve_amortized(extent->mappings, extent->mappings.size() + 1);
     bytes += extent->bytes;
   }
   BiasedLock lock(view.arena->lock);
@@ -258,7 +258,7 @@ RemapObservers::Reservation ViewTable::announce_release(const std::vector<Extent
   size_t mapping_count = 0;
   for (const Extent* extent : extents) mapping_count += extent->mappings.size();
   RemapObservers::Reservation notices = observers_.reserve(2 * mapping_count);
-  ScopeExit cancel([&]() ASHLAR_REQUIRES(engine_lock) {
+  ScopeGuard cancel([&]() ASHLAR_REQUIRES(engine_lock) {
     for (Extent* extent : extents) cancel_release(*extent);
   });
   for (Extent* extent : extents) {

@@ -24,13 +24,13 @@ class IdleMap {
  public:
   // Reserves capacity for `count` extents in total, so that `add` cannot fail.
   void reserve(size_t count) {
-    grow_capacity(uses_, count + 1);
-    grow_capacity(blocks_, count + 1);
-    grow_capacity(attached_ids_, count + 1);
-    grow_capacity(free_ends_, count + 1);
-    grow_capacity(detached_positions_, count + 1);
-    grow_capacity(detached_, count);
-    grow_capacity(marked_, count);
+    reserve_amortized(uses_, count + 1);
+    reserve_amortized(blocks_, count + 1);
+    reserve_amortized(attached_ids_, count + 1);
+    reserve_amortized(free_ends_, count + 1);
+    reserve_amortized(detached_positions_, count + 1);
+    reserve_amortized(detached_, count);
+    reserve_amortized(marked_, count);
   }
   // Must be called when the pool appends an extent. REQUIRES: capacity is reserved.
   void add() {

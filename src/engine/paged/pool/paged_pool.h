@@ -66,7 +66,7 @@ struct PagedPool {
   // Creates an arena. Throws std::bad_alloc, without effect, if there is no memory. REQUIRES:
   // `serial` is higher than that of all other arenas.
   Arena& add_arena(StreamId stream, uint64_t serial, BlockTable& addresses) {
-    grow_capacity(arenas_by_serial, arenas.size() + 1);
+    reserve_amortized(arenas_by_serial, arenas.size() + 1);
     candidates.reserve_arena();
     auto made = std::make_unique<Arena>(*this, stream, serial, addresses);
     Arena& arena = *arenas.emplace(stream, std::move(made)).first->second;
@@ -77,7 +77,7 @@ struct PagedPool {
   // Returns a view to be added with `add_view`, or discarded with `discard_view`. In between, the
   // engine's lock may be released. Throws std::bad_alloc, without effect, if there is no memory.
   std::unique_ptr<View> prepare_view() {
-    grow_capacity(views, views.size() + prepared_view_count + 1);
+    reserve_amortized(views, views.size() + prepared_view_count + 1);
     candidates.reserve_views(prepared_view_count + 1);
     auto view = std::make_unique<View>();
     ++prepared_view_count;

@@ -33,8 +33,8 @@ class PlanCandidates {
   const std::vector<View*>& views() const { return views_; }
 
   // Reserve capacity for one more arena, or for `count` more views, so that `add` cannot fail.
-  void reserve_arena() { grow_capacity(arenas_, arena_count_ + 1); }
-  void reserve_views(size_t count) { grow_capacity(views_, view_count_ + count); }
+  void reserve_arena() { reserve_amortized(arenas_, arena_count_ + 1); }
+  void reserve_views(size_t count) { reserve_amortized(views_, view_count_ + count); }
   // REQUIRES: the arena or the view is newer than all others of the pool.
   void add(Arena& arena);
   void add(View& view);

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "ashlar/pool.h"
+#include "base/host_memory.h"
 #include "engine/block.h"
 
 namespace ashlar::paged {
@@ -108,13 +109,6 @@ struct Slot {
   bool is_retired() const { return retirement != 0; }
 };
 
-// Reserves capacity for `count` elements in total, so that adding them cannot fail. Reserves twice
-// as much, so that repeated calls take amortized constant time per element.
-template <typename Each>
-void grow_capacity(std::vector<Each>& list, size_t count) {
-  if (list.capacity() < count) list.reserve(2 * count);
-}
-
 // The part of a slot that the planner reads. Plans scan the slots of most views while the CPU
 // caches hold the program's own data, so the number of cache lines touched determines the cost of a
 // plan.
@@ -194,9 +188,9 @@ struct alignas(64) View {
   }
   // Reserves capacity for `count` more slots that total `bytes`, so that adding them cannot fail.
   void reserve_slots(size_t count, size_t bytes) {
-    grow_capacity(slots, slots.size() + count);
-    grow_capacity(packed, packed.size() + count);
-    grow_capacity(slot_of_unit, ((mapped_bytes + bytes) >> kUnitBits) + 1);
+    reserve_amortized(slots, slots.size() + count);
+    reserve_amortized(packed, packed.size() + count);
+    reserve_amortized(slot_of_unit, ((mapped_bytes + bytes) >> kUnitBits) + 1);
   }
   void add_slot(const Slot& slot) {
     const auto number = static_cast<uint32_t>(slots.size());
