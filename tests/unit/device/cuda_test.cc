@@ -221,7 +221,9 @@ TEST_F(ForeignObjectsTest, LaunchesGraphOfForeignCapture) {
     gpu::abi::Graph ended = nullptr;
     ASSERT_EQ(driver("cuStreamEndCapture", theirs, &ended), 0);
     ASSERT_EQ(GraphId(reinterpret_cast<uintptr_t>(ended)), graph);
-    if (queries_state_after_end) EXPECT_TRUE(device().capture_state(stream).ok());
+    if (queries_state_after_end) {
+      EXPECT_TRUE(device().capture_state(stream).ok());
+    }
     EXPECT_TRUE(device().launch_graph(graph, stream).ok());
     EXPECT_TRUE(device().synchronize_stream(stream).ok());
     EXPECT_EQ(run_count, 1);
