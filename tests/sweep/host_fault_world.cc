@@ -50,7 +50,9 @@ bool run_once(const EngineFactory& make, const HostFaultScenario& scenario, uint
   if (!outcome.ok()) {
     EXPECT_TRUE(outcome.has_injected) << outcome.status.to_string();
     EXPECT_FALSE(outcome.has_thrown && scenario.must_not_throw) << "std::bad_alloc";
-    if (!scenario.may_change_caches) EXPECT_EQ(world.state(), before);
+    if (!scenario.may_change_caches) {
+      EXPECT_EQ(world.state(), before);
+    }
     const Status again = scenario.run(world);
     EXPECT_TRUE(again.ok()) << "the next call: " << again.to_string();
     world.expect_valid();

@@ -56,7 +56,9 @@ bool run_operation_once(const FaultOperation<World>& operation, uint64_t nth) {
   if (has_thrown) {
     EXPECT_TRUE(has_injected);
     EXPECT_FALSE(operation.never_fails);
-    if (!operation.may_change_caches) EXPECT_EQ(world.state(), before);
+    if (!operation.may_change_caches) {
+      EXPECT_EQ(world.state(), before);
+    }
     EXPECT_NO_THROW(operation.run(world));
   }
   world.expect_no_memory_lost();

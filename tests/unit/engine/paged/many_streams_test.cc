@@ -160,7 +160,9 @@ TEST_F(ManyStreams, StaysValidUnderRandomUse) {
       live.pop_back();
     }
     if (i % 500 == 499) expect_valid();
-    if (i % 1000 == 999) EXPECT_TRUE(engine_->trim_to({}).ok());
+    if (i % 1000 == 999) {
+      EXPECT_TRUE(engine_->trim_to({}).ok());
+    }
   }
   for (Block* block : live) free(block);
   must(engine_->trim());
