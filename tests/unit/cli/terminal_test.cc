@@ -38,9 +38,9 @@ TEST(StyleTest, PassesOnlyItsOwnSequencesToTheTerminal) {
 
 TEST(JsonOutputTest, EscapesUnprintableCharacters) {
   const nlohmann::ordered_json value = {{"name", "a\u202e\x7f\U000e0041×"}};
-  const std::string json = format_json(value);
-  EXPECT_EQ(json, "{\n  \"name\": \"a\\u202e\\u007f\\udb40\\udc41×\"\n}\n");
-  EXPECT_EQ(nlohmann::ordered_json::parse(json), value);
+  const std::string written = format_json(value);
+  EXPECT_EQ(written, "{\n  \"name\": \"a\\u202e\\u007f\\udb40\\udc41×\"\n}\n");
+  EXPECT_EQ(nlohmann::ordered_json::parse(written), value);
 }
 
 }  // namespace
