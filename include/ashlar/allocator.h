@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. A stream-ordered, caching allocator of device memory.
+// A stream-ordered, caching allocator of device memory.
 //
 //   ashlar::Allocator allocator(device);
 //   ashlar::Buffer weights = allocator.allocate(64 << 20, stream);
@@ -17,6 +17,8 @@
 //
 // After a fork, an allocator and everything made from it belong to the parent process: in the
 // child, functions throw InvalidArgument, and destructors do nothing.
+//
+// Errors: functions throw.
 #pragma once
 
 #include <memory>

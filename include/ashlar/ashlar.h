@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: see ashlar/errors.h. Includes the whole C++ API of the library ashlar::ashlar. For
-// shorter compile times, include the headers that you use. Redis (ashlar/redis_store.h), UCX
-// (ashlar/ucx_transport.h), OpenSHMEM (ashlar/shmem/shmem.h) and C (ashlar/c/ashlar.h) are
-// separate.
+// Includes the whole C++ API of the library ashlar::ashlar. For shorter compile times, include the
+// headers that you use. Redis (ashlar/redis_store.h), UCX (ashlar/ucx_transport.h), OpenSHMEM
+// (ashlar/shmem/shmem.h) and C (ashlar/c/ashlar.h) are separate.
+//
+// Errors: see ashlar/errors.h.
 #pragma once
 
 #include "ashlar/allocator.h"

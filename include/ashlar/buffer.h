@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. Device memory with a single owner: what `Allocator::allocate` returns.
+// Device memory with a single owner: what `Allocator::allocate` returns.
+//
+// Errors: functions throw.
 #pragma once
 
 #include <cstddef>

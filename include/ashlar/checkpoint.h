@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: none. The state of a pool at one moment: a plain value that holds no memory. Checkpoints
-// let several graphs share a pool: restoring the state after one graph's capture lets the next
-// graph be captured as if the first graph had just run.
+// The state of a pool at one moment: a plain value that holds no memory. Checkpoints let several
+// graphs share a pool: restoring the state after one graph's capture lets the next graph be
+// captured as if the first graph had just run.
+//
+// Errors: none.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: none. An injectable clock: code that measures or waits for time takes a `Clock`, so that
-// tests control it.
+// An injectable clock: code that measures or waits for time takes a `Clock`, so that tests control
+// it.
+//
+// Errors: none.
 #pragma once
 
 #include <atomic>

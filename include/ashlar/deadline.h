@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: none. A point in time that is passed down through every step of a call, so that a call
-// with several waits takes no longer than its caller allowed.
+// A point in time that is passed down through every step of a call, so that a call with several
+// waits takes no longer than its caller allowed.
+//
+// Errors: none.
 #pragma once
 
 #include <algorithm>

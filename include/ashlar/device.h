@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: a `Device` returns Status and must not throw; applications use ashlar/stream.h, which
-// throws. The contract between Ashlar and an accelerator. A back end (sim, cuda, hip, or yours)
-// implements `Device`; all other code reaches devices only through this interface. Every
-// implementation must pass the suite in `tests/contract/`.
+// The contract between Ashlar and an accelerator. A back end (sim, cuda, hip, or yours) implements
+// `Device`; all other code reaches devices only through this interface. Every implementation must
+// pass the suite in `tests/contract/`. Applications use ashlar/stream.h, which throws instead of
+// returning a Status.
 //
 // RULES FOR EVERY FUNCTION, unless documented otherwise
 //
-//  Errors         Each call returns a Status or a Result and does not throw. A failed call changed
+//  Errors         Each call returns a Status or a Result and must not throw. A failed call changed
 //                 nothing.
 //    kInvalidArgument  A precondition is violated: a size of 0, a misaligned address, a range that
 //                      overflows or is of the wrong kind, or an id that this device did not return
@@ -19,6 +19,7 @@
 //    kDeviceLost       The device failed permanently, after an illegal access for example. This and
 //                      all later calls return kDeviceLost. Queued work is dropped, and waits for
 //                      it return.
+//    kHostOutOfMemory  Host memory (operator new) is exhausted.
 //  Order          Arguments are checked before anything else.
 //  Sizes          Sizes are in bytes and must not be 0. Where a size must be a multiple of a
 //                 granularity, the caller rounds; the device does not. A size that is too large

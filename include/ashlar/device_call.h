@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: none. Enumerates the functions of `Device`, for call counts, modelled cost and fault
-// injection.
+// Enumerates the functions of `Device`, for call counts, modelled cost and fault injection.
+//
+// Errors: none.
 #pragma once
 
 #include <cstddef>

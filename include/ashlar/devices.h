@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw; their `try_` forms return a Result whose status the comments name. Opens
-// the devices of a vendor's driver. The driver is loaded at run time, so that one binary runs on
-// machines with and without it.
+// Opens the devices of a vendor's driver. The driver is loaded at run time, so that one binary runs
+// on machines with and without it.
+//
+// Errors: functions throw; their `try_` forms return a Result whose status the comments name.
 #pragma once
 
 #include <cstddef>

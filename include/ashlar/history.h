@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw; a `FrameProvider` must not. Recording of an allocator's operations and
-// of the call stacks behind them.
+// Recording of an allocator's operations and of the call stacks behind them.
 //
 // Recording is off by default. While it is on, every operation, except those that
 // HistoryOptions::skip_actions lists, is written to a ring buffer of `max_entries` entries. Stacks
 // are stored as return addresses and resolved to names when a snapshot is taken.
+//
+// Errors: functions throw; a `FrameProvider` must not.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw; callbacks must not. Callbacks of an allocator: trackers of operations,
-// observers of out-of-memory errors, callbacks that free memory, and observers of mappings.
+// Callbacks of an allocator: trackers of operations, observers of out-of-memory errors, callbacks
+// that free memory, and observers of mappings.
+//
+// Errors: functions throw; callbacks must not.
 #pragma once
 
 #include <cstddef>

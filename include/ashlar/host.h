@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. A caching allocator of pinned host memory, which a device copies from
-// and to asynchronously. Pinning is slow, so freed memory is cached.
+// A caching allocator of pinned host memory, which a device copies from and to asynchronously.
+// Pinning is slow, so freed memory is cached.
 //
 //   ashlar::HostAllocator host(device);
 //   ashlar::HostBuffer staging = host.allocate(1 << 20);
@@ -13,6 +13,8 @@
 //
 // After a fork, an allocator and its buffers belong to the parent process: in the child, functions
 // throw InvalidArgument, and destructors do nothing.
+//
+// Errors: functions throw.
 #pragma once
 
 #include <cstddef>

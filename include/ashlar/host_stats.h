@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: none. Statistics of an allocator of pinned host memory, as a consistent copy.
-// `HostStats::flatten` uses PyTorch's names ("active_bytes.peak").
+// Statistics of an allocator of pinned host memory, as a consistent copy. `HostStats::flatten` uses
+// PyTorch's names ("active_bytes.peak").
+//
+// Errors: none.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. Lets other programs observe the allocators of this process: `ashlar top
-// PID` in a terminal, `ashlar view --live PID` in a browser, and Prometheus.
-// docs/how-to/monitoring.md shows how to use it; docs/reference/formats/live.md describes the
-// protocol.
+// Lets other programs observe the allocators of this process: `ashlar top PID` in a terminal,
+// `ashlar view --live PID` in a browser, and Prometheus. docs/how-to/monitoring.md shows how to use
+// it; docs/reference/formats/live.md describes the protocol.
 //
 //   ashlar::LiveServer live;                                  // enough for `ashlar top`
 //   ashlar::LiveServer live({.port = 9464, .token = token});  // also listens on a port
@@ -15,6 +14,8 @@
 // the copy. The server is reachable from this machine only: through a Unix socket, by processes of
 // the same user, and optionally through a port of 127.0.0.1, by clients that present the token.
 // Observers cannot access files.
+//
+// Errors: functions throw.
 #pragma once
 
 #include <cstdint>

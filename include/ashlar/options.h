@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. The options of an allocator: plain values, passed to its constructor.
-// They can also be written as text, such as "expandable_segments:True,max_split_size_mb:512".
-// `ashlar config` lists the names; docs/reference/options.md explains them.
+// The options of an allocator: plain values, passed to its constructor. They can also be written as
+// text, such as "expandable_segments:True,max_split_size_mb:512". `ashlar config` lists the names;
+// docs/reference/options.md explains them.
+//
+// Errors: functions throw.
 #pragma once
 
 #include <array>

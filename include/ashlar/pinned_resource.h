@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. Pinned host memory for containers of the standard library:
+// Pinned host memory for containers of the standard library:
 //
 //   ashlar::HostAllocator host(device);
 //   ashlar::PinnedResource pinned(host);
@@ -13,6 +13,8 @@
 // Memory that queued work still uses must not be freed, unless the stream of that work was recorded
 // with HostAllocator::record_stream. Recording does not help with a pool in between, which reuses
 // freed memory immediately.
+//
+// Errors: functions throw.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. Uses a plug-in (ashlar/c/plugin.h) as the source of a pool's segments.
-// To use a plug-in for all allocations, select engine:plugin in the options instead.
+// Uses a plug-in (ashlar/c/plugin.h) as the source of a pool's segments. To use a plug-in for all
+// allocations, select engine:plugin in the options instead.
+//
+// Errors: functions throw.
 #pragma once
 
 #include <memory>

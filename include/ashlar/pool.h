@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw; a `SegmentSource` returns Result. Pools of an allocator: isolated sets
-// of memory, for a graph's capture, for memory from another source, or for memory that is paused
-// together.
+// Pools of an allocator: isolated sets of memory, for a graph's capture, for memory from another
+// source, or for memory that is paused together.
 //
 //   Pool pool(allocator, {.tag = "weights"});
 //   PoolScope scope(allocator, pool.id());           // allocations on this thread use the pool …
 //   weights = allocator.allocate(size_t{8} << 30);   // … until the end of the scope
+//
+// Errors: functions throw; a `SegmentSource` returns Result.
 #pragma once
 
 #include <functional>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. A `Store` on a Redis server, through which ranks on several machines
-// rendezvous. It is in a separate library, ashlar::redis, which requires hiredis.
+// A `Store` on a Redis server, through which ranks on several machines rendezvous. It is in a
+// separate library, ashlar::redis, which requires hiredis.
+//
+// Errors: functions throw.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. Shares blocks of an allocator with other processes and other devices.
+// Shares blocks of an allocator with other processes and other devices.
 //
 //   Share share = allocator.sharing().share(buffer);       // exporter: send share.handle()
 //   SharedBuffer buffer = allocator.sharing().open(handle);  // importer
@@ -9,6 +9,8 @@
 // are destroyed, even if the buffer is freed earlier. If an importer is killed, its SharedBuffers
 // count as destroyed. Both processes must run on one machine, as the same user. See
 // docs/how-to/sharing.md.
+//
+// Errors: functions throw.
 #pragma once
 
 #include <cstddef>

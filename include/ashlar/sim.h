@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: `create`, `launch` and `view` throw; kernels, and functions that control the simulation,
-// return Status.
-//
 // A simulated machine with any number of accelerators of any capacity, which needs no GPU. Its
 // devices implement `Device` with real memory and asynchronous streams. This header adds what only
 // a simulation offers: kernels written as host functions, host access to device memory, fault
@@ -10,6 +7,9 @@
 //
 // Thread safe, like the devices. The machine must outlive all uses of its devices. A forked child
 // must not use its parent's machine: device calls fail, and destroying its copy does nothing.
+//
+// Errors: `create`, `launch` and `view` throw; kernels, and functions that control the simulation,
+// return Status.
 #pragma once
 
 #include <array>

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: `save_snapshot` throws. The state of an allocator at one moment and its recorded history,
-// as plain values that were copied from an allocator or read from a file. Terms and fields are
-// PyTorch's where PyTorch has them, so that snapshot files of Ashlar and PyTorch are
-// interchangeable.
+// The state of an allocator at one moment and its recorded history, as plain values that were
+// copied from an allocator or read from a file. Terms and fields are PyTorch's where PyTorch has
+// them, so that snapshot files of Ashlar and PyTorch are interchangeable.
 //
 // Frames, stacks and strings are stored once, in tables, and referenced by index. Index 0 of each
 // table means "none".
+//
+// Errors: `save_snapshot` throws.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: none. Statistics of an allocator, as a consistent copy. `AllocatorStats::flatten` uses
-// PyTorch's names ("allocated_bytes.all.peak"); docs/reference/statistics.md explains them.
+// Statistics of an allocator, as a consistent copy. `AllocatorStats::flatten` uses PyTorch's names
+// ("allocated_bytes.all.peak"); docs/reference/statistics.md explains them.
+//
+// Errors: none.
 #pragma once
 
 #include <array>

@@ -3,7 +3,7 @@
 // Errors as values: `Status`, and `Result<T>` for functions that return something.
 //
 // Extension points (`Device`, `Store`, `Transport`, `SegmentSource`) return these and must not
-// throw, because the library's internals are free of exceptions. Functions that a program calls
+// throw, because the library reports errors as values internally. Functions that a program calls
 // throw instead: see ashlar/errors.h. `Result::value` throws the exception that matches an error.
 #pragma once
 
@@ -26,7 +26,7 @@ enum class StatusKind {
   kUnsupported,      // The device lacks the capability (see its properties). Nothing changed.
   kDeviceFault,      // A driver or system call failed; see Status::code.
   kDeviceLost,       // The device failed permanently: every later call on it fails the same way.
-  kFormat,           // Malformed input. The message gives the position and what was expected.
+  kFormat,           // Malformed data: a file, a handle, or a record from a store or a peer.
   kTimeout,          // A deadline passed. The message names what was being waited for.
   kPeerLost,         // Another rank died or aborted: its group has failed permanently.
   kHostOutOfMemory,  // The library could not allocate host memory for itself. Nothing changed.

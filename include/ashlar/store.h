@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: a `Store` returns Status and must not throw; functions that open stores throw. A small
-// key-value store that all ranks can reach. Ranks use it to find each other and to publish
+// A small key-value store that all ranks can reach. Ranks use it to find each other and to publish
 // heartbeats; no bulk data goes through it. Ashlar has stores for the threads of one process, for
 // processes that share a folder (both in this header) and for Redis (ashlar/redis_store.h). To use
 // another system, implement the four pure virtual functions.
+//
+// Errors: a `Store` returns Status and must not throw; functions that open stores throw.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. Owning handles for the streams and events of a device, and typed copies.
-// Programs use this header instead of calling `Device` directly.
+// Owning handles for the streams and events of a device, and typed copies. Programs use this header
+// instead of calling `Device` directly.
 //
 //   Stream stream(device);
 //   Buffer buffer = allocator.allocate(values.size() * sizeof(float), stream);
@@ -10,6 +10,8 @@
 //   copied.record(stream);                                        // marks the copy
 //   other_stream.wait(copied);                                    // does not block the host
 //   stream.synchronize();                                         // blocks the host
+//
+// Errors: functions throw.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. An allocator's device memory for code written against CCCL's cuda::mr
-// concepts (Thrust, CUB, RAPIDS):
+// An allocator's device memory for code written against CCCL's cuda::mr concepts (Thrust, CUB,
+// RAPIDS):
 //
 //   ashlar::StreamOrderedResource<cuda::mr::device_accessible> resource(allocator);
 //   void* memory = resource.allocate(stream, bytes, alignment);   // stream: a cuda::stream_ref
@@ -10,6 +10,8 @@
 // to CCCL 3.0 (allocate_async), and cuda::mr::resource since CCCL 3.1 (allocate with a stream,
 // allocate_sync). No vendor header is needed: the properties are template arguments, and a stream
 // is anything that holds a driver's handle.
+//
+// Errors: functions throw.
 #pragma once
 
 #include <concepts>

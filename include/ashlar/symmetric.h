@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. Symmetric memory: every rank allocates the same buffer, and ranks read
-// and write each other's memory, signal, wait and reduce. Ranks are threads or processes, on one
-// machine or on several; the memory is the host's or a device's. The file is long because Handle
-// has one function for each operation.
+// Symmetric memory: every rank allocates the same buffer, and ranks read and write each other's
+// memory, signal, wait and reduce. Ranks are threads or processes, on one machine or on several;
+// the memory is the host's or a device's. The file is long because Handle has one function for each
+// operation.
 //
 //   symm::Heap heap;                                                  // on every rank
 //   symm::Group group = symm::Group::join(heap, store, {.rank = rank, .world_size = 4});
@@ -18,6 +18,8 @@
 // receives the PeerError when it resumes, after completing at most one barrier that its peers had
 // already entered. Invalid arguments throw InvalidArgument before any memory is accessed.
 // See docs/how-to/symmetric_groups.md.
+//
+// Errors: functions throw.
 #pragma once
 
 #include <chrono>

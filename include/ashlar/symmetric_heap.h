@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. The memory of one rank: its heap, buffers, and pools of many buffers.
-// Included by ashlar/symmetric.h, which has the operations between ranks.
+// The memory of one rank: its heap, buffers, and pools of many buffers. Included by
+// ashlar/symmetric.h, which has the operations between ranks.
+//
+// Errors: functions throw.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: none. Values of symmetric memory that have no dependencies: element types, reductions,
-// atomic operations, and how peers are reached.
+// Values of symmetric memory that have no dependencies: element types, reductions, atomic
+// operations, and how peers are reached.
+//
+// Errors: none.
 #pragma once
 
 #include <cstddef>

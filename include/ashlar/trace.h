@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: none. One entry per operation of an allocator, as recorded in its history and passed to
-// trackers.
+// One entry per operation of an allocator, as recorded in its history and passed to trackers.
+//
+// Errors: none.
 #pragma once
 
 #include <cstddef>

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: none. Typed ids, device addresses and address ranges: values that every other header
-// uses. Also converts stream handles and device pointers of a vendor's runtime to these types and
-// back, without including a vendor header:
+// Typed ids, device addresses and address ranges: values that every other header uses. Also
+// converts stream handles and device pointers of a vendor's runtime to these types and back,
+// without including a vendor header:
 //
 //   ashlar::StreamId id = ashlar::to_stream_id(cuda_stream);          // from a cudaStream_t
 //   auto handle = ashlar::to_stream_handle<cudaStream_t>(id);         // and back
 //   float* pointer = buffer.address().as<float>();                    // for a kernel's argument
 //   ashlar::DeviceAddress address = ashlar::DeviceAddress::of(pointer);
+//
+// Errors: none.
 #pragma once
 
 #include <compare>

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions throw. Provides UCX as the transport to ranks on other machines. It is in a
-// separate library, ashlar::ucx, which requires UCX.
+// Provides UCX as the transport to ranks on other machines. It is in a separate library,
+// ashlar::ucx, which requires UCX.
 //
 // Security: calls from peers are validated and must carry the random token of the memory region,
 // but UCX itself neither authenticates the hosts that connect to it nor checks what they send: a
 // few bytes that are not a UCX message can end the process. Use UCX in trusted networks only, and
 // choose their devices with UcxOptions::devices.
+//
+// Errors: functions throw.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: none. Owns a file descriptor and closes it. Errors from close(2) are ignored: the
-// descriptor is closed even then.
+// Owns a file descriptor and closes it. Errors from close(2) are ignored: the descriptor is closed
+// even then.
+//
+// Errors: none.
 #pragma once
 
 #include <utility>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: none. The version of Ashlar that these headers belong to. Before 1.0, a minor version may
-// break the API. `ashlar_version()` (ashlar/c/ashlar.h) returns the version of the loaded library.
+// The version of Ashlar that these headers belong to. Before 1.0, a minor version may break the
+// API. `ashlar_version()` (ashlar/c/ashlar.h) returns the version of the loaded library.
+//
+// Errors: none.
 #pragma once
 
 #define ASHLAR_VERSION_MAJOR 0

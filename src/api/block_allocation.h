@@ -72,7 +72,8 @@ inline void register_address(Engine& engine, Block* block) {
   }
 }
 
-// In a forked child, does nothing.
+// Frees the block. In a forked child, does nothing: the history of an inherited engine reports that
+// it records stacks (History::set_inherited), and `free_with_stack` checks for the fork.
 [[gnu::always_inline]] inline void free_block(Engine& engine, Block* block,
                                               const void* caller) noexcept {
   if (engine.history().records_stacks(RecordContext::kAll)) [[unlikely]] {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Converts in both directions. Reading applies the options text first and the single settings
-// afterwards, because the single settings are the values that were in effect.
+// A snapshot contains the options both as text (PYTORCH_CUDA_ALLOC_CONF) and as individual
+// settings. Reading applies the text first and then the individual settings, because these are the
+// values that were in effect.
 #include "config/snapshot_settings.h"
 
 #include <cmath>

@@ -16,8 +16,8 @@ struct CodePointRange {
   uint32_t last;
 };
 
-// Control characters, and those of the Unicode categories "format" and "line separator" that hide
-// or reorder text.
+// Control characters, and characters that are invisible or that hide or reorder text: format
+// characters, line and paragraph separators, fillers, and variation selectors.
 constexpr std::array kUnprintable = {
     CodePointRange{0x0000, 0x001f},    // ASCII control characters
     CodePointRange{0x007f, 0x009f},    // DEL, and control characters of ISO 8859

@@ -188,7 +188,7 @@ TEST(CliReportTest, NamesPagedEngineButNotAsPyTorchSetting) {
   }
 }
 
-TEST(CliReportTest, AdvisesPagedRunsOnPagedSettings) {
+TEST(CliReportTest, SuggestsPagedSettingsForPagedRuns) {
   const ScratchFolder folder;
   const Json report = run_json({"report", unsplit_run(folder, "engine:paged,policy:fast")});
   EXPECT_THAT(report["alternatives"].dump(), HasSubstr("policy:lean"));

@@ -22,7 +22,8 @@ class CaptureShadow {
   StreamId origin() const { return join_order_.front(); }
 
   void begin(StreamId origin) { add(origin); }
-  // Adds one node for work on the stream, after all nodes that precede it.
+  // Adds one node for work on the stream. All nodes that preceded the stream's next work precede
+  // the new node, which becomes the stream's only tail.
   void work(StreamId stream) {
     stream_nodes_[stream].preceding.insert(++last_node_);
     stream_nodes_[stream].tail = {last_node_};

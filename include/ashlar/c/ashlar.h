@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions return a status code. The C API for Ashlar's stream-ordered, caching allocator
-// of device memory, for C11, C++ and languages that bind to C. The API mirrors ashlar/allocator.h;
-// docs/reference/c_api.md shows how to use it. The file is long because bindings for other
-// languages are simpler to make from one header.
+// The C API for Ashlar's stream-ordered, caching allocator of device memory, for C11, C++ and
+// languages that bind to C. The API mirrors ashlar/allocator.h; docs/reference/c_api.md shows how
+// to use it. The file is long because bindings for other languages are simpler to make from one
+// header.
 //
 //   ashlar_device* device;                            // owned by the process; never closed
 //   ashlar_allocator* allocator;
@@ -34,6 +34,8 @@
 //  Forks     Objects that were created before a fork belong to the parent process: in the child,
 //            their use is ASHLAR_INVALID_ARGUMENT, and their destruction does nothing. The child
 //            opens devices and creates objects of its own.
+//
+// Errors: functions return a status code.
 #pragma once
 
 // NOLINTBEGIN(modernize-use-using, readability-identifier-naming): this is C.

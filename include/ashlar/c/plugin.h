@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors: functions return null or have no error; they must not throw. The interface of a memory
-// plug-in: two functions with the signatures of PyTorch's pluggable allocators, found by name in a
-// shared object, and an optional table of hooks. For C11 and C++. docs/how-to/plugins.md explains
-// its use.
+// The interface of a memory plug-in: two functions with the signatures of PyTorch's pluggable
+// allocators, found by name in a shared object, and an optional table of hooks. For C11 and C++.
+// docs/how-to/plugins.md explains its use.
 //
 // Ashlar calls these functions concurrently, from any thread, with none of its locks held. An
 // exception that escapes is caught and reported as a device fault.
+//
+// Errors: functions return null or have no error; they must not throw.
 #pragma once
 
 // NOLINTBEGIN(modernize-use-using, readability-identifier-naming): this is C.

@@ -25,8 +25,8 @@ struct FlushContext {
   size_t limit_bytes = 0;                      // memory limit of the process, as far as known
   const AllocatorOptions* recorded = nullptr;  // options of the recording; must not be null
 };
-// Returns the flushes in the order of entries; empty for recordings of the paged engine.
 
+// Returns the flushes in the order of entries; empty for recordings of the paged engine.
 std::vector<CacheFlush> find_cache_flushes(const std::vector<TraceEntry>& trace,
                                            const FlushContext& context);
 

@@ -21,8 +21,9 @@ namespace ashlar {
 // frees overtake each other, and not on the number of pending frees.
 class DelayedFrees {
  public:
-  // REQUIRES: `machine` and `engine` outlive this object, and the engine uses a device of the
-  // machine, which has a seed.
+  // REQUIRES: `machine` and `engine` outlive this object. The engine uses one of the machine's
+  // devices. The machine was created with a seed (sim::Options::seed), because `complete` advances
+  // it step by step.
   DelayedFrees(sim::Machine& machine, Engine& engine) : machine_(machine), engine_(engine) {}
 
   // Frees the block of an allocation. The free stays pending until complete(allocation), which is

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements the current device, peer access and error messages with the HIP runtime.
+// Loads the HIP runtime, and implements the functions that differ from CUDA's: those for the
+// current device, device properties, peers, imported descriptors and error messages.
 #include "device/hip/hip_driver.h"
 
 #include "ashlar/devices.h"

@@ -60,7 +60,7 @@ class Fabric {
   Mutex mutex_;
   std::map<Secret, Export> exports_ ASHLAR_GUARDED_BY(mutex_);
   std::map<std::pair<const Extent*, HandleKind>, Secret> secrets_ ASHLAR_GUARDED_BY(mutex_);
-  // The size of exports_ from which expired exports are removed.
+  // Once `exports_` reaches this size, expired exports are removed from it.
   size_t sweep_threshold_ ASHLAR_GUARDED_BY(mutex_) = 64;
   Secret name_ ASHLAR_GUARDED_BY(mutex_){};  // the name of this process's socket
   UniqueFd listening_ ASHLAR_GUARDED_BY(mutex_);

@@ -304,8 +304,8 @@ Status Communicator::connect_members(Deadline deadline) {
   const Result<std::vector<std::string>> addresses =
       exchange_.all_gather(own.ok() ? *own : std::string(), deadline);
   if (!addresses.ok()) return addresses.status();
-  // A rank without an address reports the reason, so the other ranks need not fail to connect to
-  // it.
+  // If a rank has no address, no rank connects: that rank reports the reason through `agree`, and
+  // failed connections would only hide it.
   const bool have_all = std::ranges::none_of(*addresses, &std::string::empty);
   if (connected.ok() && have_all) connected = connect_remotes(*addresses, deadline);
   return exchange_.agree(connected, deadline);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests allocations that are inferred from recorded addresses. driver_addresses.h describes the
-// driver's rule.
+// Tests allocations that are inferred from recorded addresses. The expected addresses follow the
+// rules by which drivers place memory (device/sim/driver_addresses.h).
 #include "analysis/replay/inferred_allocations.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST_F(InferredAllocationsTest, FindsSpaceUpToTheNextChunk) {
   allocate_segment(20, kFirstChunkEnd - 32 * kMiB);
   allocate_segment(40, kFirstChunkEnd + 100 * kMiB);
   allocate_segment(20, kFirstChunkEnd + 140 * kMiB);
-  // The second segment follows the first in the same chunk.
+  // The third segment follows the second in the same chunk, so only one event is inferred.
   expect_only(Kind::kFoundSpace, kFirstChunkEnd + 100 * kMiB, kFirstChunkEnd + 160 * kMiB);
 }
 
