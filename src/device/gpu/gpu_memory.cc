@@ -300,8 +300,12 @@ Result<ExtentId> GpuDevice::add_imported(ExtentRecord imported) {
 }
 
 // Returns kInvalidArgument if the extent has another size. Drivers do not report the size of an
-// imported extent, but map an extent only as a whole.
+// imported extent, but map an extent only as a whole. An extent
+// of 2^47 bytes would fill the address space of a process.
 Status GpuDevice::check_maps_with_size(Handle extent, size_t bytes) {
+  const Status other_size =
+      Status::invalid_argument(text("the extent does not have ", bytes, " B"));
+  if (bytes >= size_t{1} << 47) return other_size;
   DeviceAddress at;
   Status reserved = to_status(driver().reserve({bytes, 0, {}}, at));
   if (!reserved.ok()) return reserved;
@@ -312,8 +316,7 @@ Status GpuDevice::check_maps_with_size(Handle extent, size_t bytes) {
   // CUDA reports a part of an extent as unsupported.
   const bool has_other_size =
       mapped.is(StatusKind::kInvalidArgument) || mapped.is(StatusKind::kUnsupported);
-  if (!has_other_size) return mapped;
-  return Status::invalid_argument(text("the extent does not have ", bytes, " B"));
+  return has_other_size ? other_size : mapped;
 }
 
 // --- shared allocations
