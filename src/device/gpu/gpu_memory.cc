@@ -300,8 +300,8 @@ Result<ExtentId> GpuDevice::add_imported(ExtentRecord imported) {
 }
 
 // Returns kInvalidArgument if the extent has another size. Drivers do not report the size of an
-// imported extent, but map an extent only as a whole. An extent of 2^47 bytes would fill the address
-// space of a process.
+// imported extent, but map an extent only as a whole. An extent of 2^47 bytes would fill the
+// address space of a process.
 Status GpuDevice::check_maps_with_size(Handle extent, size_t bytes) {
   const Status other_size =
       Status::invalid_argument(text("the extent does not have ", bytes, " B"));
