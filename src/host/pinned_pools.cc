@@ -16,6 +16,7 @@ Status PinnedPools::begin_routing(PoolId pool, RouteFilter&& filter) {
   const bool is_new = !pools_.contains(pool);
   Status begun = routes_.begin(pool, std::move(filter));
   if (!begun.ok() || !is_new) return begun;
+  // The filter is only assigned to. NOLINTNEXTLINE(bugprone-use-after-move)
   ScopeGuard undo([&] {
     filter = *routes_.end(pool);
     routes_.erase(pool);
