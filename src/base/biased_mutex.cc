@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/fork_guard.h"
+#include "base/host_memory.h"
 
 namespace ashlar {
 namespace {
@@ -31,7 +32,7 @@ void reset_unused_records() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
 struct RecordReturner {
   ThreadRecord** record = nullptr;
   ~RecordReturner() {
-    if (record == nullptr) return;
+    if (record == nullptr || *record == nullptr) return;
     (*record)->thread_id.store(0, std::memory_order_relaxed);
     MutexLock lock(unused_mutex);
     (*record)->next = unused_records;
@@ -58,7 +59,12 @@ ThreadRecord* ThreadRecord::acquire() {
     own_record = unused_records;
     if (own_record != nullptr) unused_records = own_record->next;
   }
-  if (own_record == nullptr) own_record = std::make_unique<ThreadRecord>().release();
+  // Freeing memory takes locks, so exhausted host memory must not make locking fail. Records are
+  // never freed.
+  if (own_record == nullptr) {
+    own_record = catch_bad_alloc([] { return std::make_unique<ThreadRecord>(); }).release();
+  }
+  if (own_record == nullptr) return nullptr;
   own_record->thread_id.store(thread_id_fast(), std::memory_order_relaxed);
   return own_record;
 }

@@ -6,6 +6,8 @@
 // Another thread first revokes the bias with a membarrier(2) system call, which makes the owner's
 // stores visible.
 //
+// Locking cannot fail. A thread without a ThreadRecord locks without bias.
+//
 // Critical sections must be short. A thread holds at most one mutex of each LockRank, except
 // through lock_unbiased, and locks mutexes of a lower rank first.
 #pragma once
@@ -21,7 +23,7 @@ namespace ashlar {
 
 // Returns an id of the calling thread that no other live thread has; never 0. A later thread may
 // get the id of a thread that has ended. On x86-64 and aarch64, the id is the thread pointer, which
-// one instruction reads. To read a thread_local variable of a shared object would take a call,
+// one instruction reads. Reading a thread_local variable of a shared object takes a function call,
 // which is too slow for the fast path.
 [[gnu::always_inline]] inline uintptr_t thread_id_fast() {
 #if defined(__x86_64__) && defined(__LP64__) && defined(__linux__)
@@ -45,12 +47,12 @@ enum class LockRank : uint8_t { kArena, kHistory };
 // thread reuses the record of a thread that has ended, including the mutexes biased to the record.
 // Every biased lock writes to the record, so each record has its own cache lines.
 struct alignas(128) ThreadRecord {
-  // Whether the thread is inside a critical section of a biased mutex, for each LockRank.
+  // Whether the thread is in a critical section that it entered through a bias, for each LockRank.
   std::array<std::atomic<bool>, 2> is_inside{};
   std::atomic<uintptr_t> thread_id{0};  // id of the thread; 0 if unused
   ThreadRecord* next = nullptr;         // next record in the list of unused records
 
-  // Returns the record of the calling thread.
+  // Returns the record of the calling thread. Null if host memory ran out when it was created.
   static ThreadRecord* current() { return own_record != nullptr ? own_record : acquire(); }
   // Returns whether the record belongs to the calling thread.
   bool is_current() const { return thread_id.load(std::memory_order_relaxed) == thread_id_fast(); }
@@ -85,9 +87,9 @@ class ASHLAR_CAPABILITY("mutex") BiasedMutex {
   void unlock_unbiased() ASHLAR_RELEASE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     mutex_.unlock();
   }
-  // Registers a watch: the next acquisition other than by lock_unbiased adds it to `list`. Costs
-  // later acquisitions nothing: it revokes the bias, and only the slow path, which all threads take
-  // until the mutex is biased again, looks for watches. REQUIRES: the mutex is held by
+  // Registers a watch: the next acquisition other than by lock_unbiased adds it to `list`. Adds
+  // nothing to the fast path: `watch` clears the bias, and only the slow path, which all threads
+  // take until the mutex is biased again, checks for watches. REQUIRES: the mutex is held by
   // lock_unbiased, and the watch is neither registered nor in a list.
   void watch(LockWatch& watch, LockWatchList& list) {
     watch.list = &list;
@@ -104,20 +106,21 @@ class ASHLAR_CAPABILITY("mutex") BiasedMutex {
   friend class OwnedLock;
   static constexpr int kBiasThreshold = 64;  // consecutive acquisitions that establish the bias
 
+  // `me` may be null.
   [[gnu::noinline]] void lock_slow(ThreadRecord* me)
       ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
     mutex_.lock();
     revoke_bias(me);
     if (watches_ != nullptr) [[unlikely]]
       notify_watches();
-    if (last_ == me && bias::is_supported()) {
+    if (last_ == me && me != nullptr && bias::is_supported()) {
       if (++streak_ >= kBiasThreshold) owner_.store(me, std::memory_order_relaxed);
     } else {
       last_ = me;
       streak_ = 0;
     }
   }
-  // REQUIRES: mutex_ is held.
+  // Revokes the bias, if any. `me` may be null. REQUIRES: mutex_ is held.
   void revoke_bias(ThreadRecord* me) {
     ThreadRecord* owner = owner_.load(std::memory_order_relaxed);
     if (owner == nullptr) return;

@@ -151,6 +151,11 @@ Result<UniqueFd> accept_or_stop(int listening_fd, int stop_fd) {
   }
 }
 
+bool is_readable_now(int fd) {
+  pollfd polled{fd, POLLIN, 0};
+  return ::poll(&polled, 1, 0) > 0;
+}
+
 Result<UniqueFd> accept_pending(int listening_fd) {
   UniqueFd accepted(::accept4(listening_fd, nullptr, nullptr, SOCK_CLOEXEC));
   if (!accepted.valid()) return system_fault("accept", "cannot accept");

@@ -2,8 +2,9 @@
 //
 // Local sockets that carry messages with file descriptors between processes of one user. Sockets
 // are sequenced-packet (one message per packet) unless stated otherwise, and have abstract names,
-// which leave nothing in the file system. All waits except accept_or_stop have a timeout. All
-// descriptors are close-on-exec.
+// which leave nothing in the file system. All waits except accept_or_stop have a timeout; a send or
+// receive that times out returns kDeviceFault with code ETIMEDOUT. All descriptors are
+// close-on-exec.
 #pragma once
 
 #include <sys/types.h>
@@ -52,6 +53,9 @@ Result<UniqueFd> connect_abstract(std::string_view name, std::chrono::millisecon
 // Accepts the next connection, or returns an invalid descriptor if `stop_fd` becomes readable
 // first.
 Result<UniqueFd> accept_or_stop(int listening_fd, int stop_fd);
+
+// Returns whether reading would not block.
+bool is_readable_now(int fd);
 
 // Accepts a pending connection. REQUIRES: poll(2) reported a connection, and no other thread
 // accepts from this socket.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread for part of a computation: it is joined at the end of its scope, and its exceptions
-// reach the thread that waits for it.
+// A thread that runs part of a computation. The destructor joins the thread; `join` also rethrows
+// the exception that ended its body.
 #pragma once
 
 #include <exception>
@@ -38,7 +38,7 @@ class GuardedThread {
   GuardedThread(const GuardedThread&) = delete;
   GuardedThread& operator=(const GuardedThread&) = delete;
 
-  // Waits for the thread. Throws what its body has thrown, such as std::bad_alloc.
+  // Waits for the thread. Rethrows the exception of the body, if any, such as std::bad_alloc.
   void join() {
     if (thread_.joinable()) thread_.join();
     if (*thrown_ != nullptr) std::rethrow_exception(std::exchange(*thrown_, nullptr));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Helpers for code that must not lose anything when host memory is exhausted. The rules are in
-// docs/internals/out_of_host_memory.md.
+// Helpers for code that must keep its state consistent when host memory is exhausted. The rules are
+// in docs/internals/out_of_host_memory.md.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +26,8 @@ auto without_bad_alloc(const Function& function) -> std::invoke_result_t<const F
 }
 
 // Returns `function()`, or a value-initialized result if it throws std::bad_alloc. For cleanup and
-// optional work, which must not fail: the device may need host memory, at least to describe an
-// error.
+// optional work, which must not fail, although device calls may need host memory, at least to
+// describe an error.
 template <typename Function>
 std::invoke_result_t<const Function&> catch_bad_alloc(const Function& function)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {

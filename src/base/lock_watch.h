@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists the mutexes that have been locked since their owner last looked, so that the owner of
+// Lists the mutexes that have been locked since the list was last taken, so that the owner of
 // thousands of mutexes needs to visit only those whose data may have changed.
 #pragma once
 

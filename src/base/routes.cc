@@ -15,6 +15,11 @@ Status no_such_pool(PoolId pool) {
   return Status::invalid_argument(text("there is no pool ", pool));
 }
 
+Status pool_has_memory_error(PoolId pool) {
+  return Status::invalid_argument(
+      text("pool ", pool, " has memory: set no_split before the first allocation from it"));
+}
+
 Status Routes::create(PoolId pool) {
   if (pool.is_default()) return Status::invalid_argument("the default pool cannot be created");
   if (!use_counts_.emplace(pool, 1).second) {
@@ -75,7 +80,7 @@ Result<RouteFilter> Routes::end(PoolId pool) {
   return filter;
 }
 
-PoolId Routes::pool_for(StreamId stream) const {
+PoolId Routes::pool_id_for(StreamId stream) const {
   for (auto route = routes_.rbegin(); route != routes_.rend(); ++route) {
     if (route->filter(stream)) return route->pool;
   }

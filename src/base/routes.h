@@ -19,8 +19,8 @@ namespace ashlar {
 class Routes {
  public:
   // Functions that can fail return kInvalidArgument if the pool does not exist (for `create`: if it
-  // already exists) or is in the wrong state. A failed call, and a call that throws,
-  // changes nothing.
+  // already exists; `begin` creates it) or is in the wrong state. A failed call, and a call that
+  // throws, changes nothing.
 
   Status create(PoolId pool);  // the new pool has a use count of 1
   Status retain(PoolId pool);
@@ -36,7 +36,7 @@ class Routes {
 
   // Returns the pool that the stream is routed to; the default pool if no filter accepts the
   // stream.
-  PoolId pool_for(StreamId stream) const;
+  PoolId pool_id_for(StreamId stream) const;
 
   bool has(PoolId pool) const { return use_counts_.contains(pool); }
   // Returns whether the pool has a use count of 0 and no route. Its cached memory may then be
@@ -52,11 +52,13 @@ class Routes {
   };
   bool is_routed_to(PoolId pool) const;
 
-  std::map<PoolId, int> use_counts_;  // keyed by pool; has every pool
+  std::map<PoolId, int> use_counts_;  // has an entry for every pool
   std::vector<Route> routes_;         // oldest first; all refer to existing pools
 };
 
 // Returns the kInvalidArgument error for an unknown pool.
 Status no_such_pool(PoolId pool);
+// Returns the kInvalidArgument error for setting no_split of a pool that has memory.
+Status pool_has_memory_error(PoolId pool);
 
 }  // namespace ashlar

@@ -41,7 +41,7 @@ std::string_view name(StatusKind kind) {
   return "unknown";
 }
 
-// The release makes this status's reads happen before the deletion by another thread.
+// Acquire and release order make all reads of the description happen before its deletion.
 void Status::Deleter::operator()(const Detail* detail) const {
   if (detail->reference_count.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     std::default_delete<const Detail>()(detail);

@@ -14,7 +14,8 @@ namespace ashlar {
 
 namespace {
 
-// Blocks signals for a scope, and restores the signal mask even if thread creation throws.
+// Blocks asynchronous signals for a scope, and restores the signal mask even if thread creation
+// throws.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -121,8 +121,6 @@ Status set_free_catch_all(const OptionRow& row, const OptionAssignment& given,
   return parse_boolean({.given = given, .expected = row.range, .options = options}).status();
 }
 
-// The table.
-
 constexpr std::array kOptions = {
     OptionRow{
         .name = "engine",

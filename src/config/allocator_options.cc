@@ -105,8 +105,8 @@ Result<const OptionRow*> find_row(std::string_view name) {
   return Status::invalid_argument(text(problem, " (ashlar config lists all)"));
 }
 
-// Returns the settings in the order in which to apply them: large_segment_size_mb first, because it
-// is the lower bound of other options.
+// Returns the settings in the order in which to apply them: first those on which the checks of
+// other options depend.
 Result<std::vector<Setting>> parse_settings(std::string_view given) {
   Result<std::vector<OptionAssignment>> assignments = parse_option_text(given);
   if (!assignments.ok()) return assignments.status();
@@ -122,7 +122,7 @@ Result<std::vector<Setting>> parse_settings(std::string_view given) {
     settings.push_back({.row = *row, .given = std::move(each)});
   }
   std::stable_partition(settings.begin(), settings.end(), [](const Setting& setting) {
-    return setting.row->name == "large_segment_size_mb";
+    return setting.row->name == "large_segment_size_mb" || setting.row->name == "compat";
   });
   return settings;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocator options as text, such as "expandable_segments:True,max_split_size_mb:512". The grammar
-// and the names of PyTorch's options are PyTorch's, so its settings can be reused, but parsing is
-// strict: an error names the option, the value and what was expected. The table of options is in
+// Allocator options as text, such as "expandable_segments:True,max_split_size_mb:512". PyTorch's
+// options have the same names and grammar as in PyTorch, so its settings can be reused, but parsing
+// is strict: an error names the option, the value and what was expected. The table of options is in
 // allocator_option_table.cc. Pure functions.
 #pragma once
 

@@ -61,15 +61,29 @@ constexpr EnvironmentVariable driver_variable(std::string_view name, std::string
   };
 }
 
-struct ShmemVariableText {
+struct LaunchVariableText {
   std::string_view sets;
   std::string_view expected;
   std::string_view default_text;
   std::string_view help;
 };
 
+constexpr EnvironmentVariable launch_variable(std::string_view name,
+                                              const LaunchVariableText& texts) {
+  return {
+      .name = name,
+      .scope = VariableScope::kLaunch,
+      .sets = texts.sets,
+      .expected = texts.expected,
+      .default_text = texts.default_text,
+      .help = texts.help,
+      .parse = nullptr,
+      .option = {},
+  };
+}
+
 constexpr EnvironmentVariable shmem_variable(std::string_view name,
-                                             const ShmemVariableText& texts) {
+                                             const LaunchVariableText& texts) {
   return {
       .name = name,
       .scope = VariableScope::kShmem,
@@ -162,7 +176,7 @@ constexpr std::array kVariables = {
     no_caching_variable("PYTORCH_NO_HIP_MEMORY_CACHING"),
     EnvironmentVariable{
         .name = kLive,
-        .scope = VariableScope::kLive,
+        .scope = VariableScope::kLiveMonitoring,
         .sets = "live monitoring by ashlar top and ashlar view --live",
         .expected = "off, on, or a port of 127.0.0.1 from 1 to 65535 for Prometheus",
         .default_text = "off",
@@ -173,7 +187,7 @@ constexpr std::array kVariables = {
     },
     EnvironmentVariable{
         .name = kLiveToken,
-        .scope = VariableScope::kLive,
+        .scope = VariableScope::kLiveMonitoring,
         .sets = "access token for the port of ASHLAR_LIVE",
         .expected = "16 to 128 letters, digits, - and _",
         .default_text = "",
@@ -202,12 +216,43 @@ constexpr std::array kVariables = {
         .parse = nullptr,
         .option = {},
     },
+    EnvironmentVariable{
+        .name = "ASHLAR_TORCH_CACHE",
+        .scope = VariableScope::kTorch,
+        .sets = "folder for the native allocator that ashlar.torch compiles",
+        .expected = "the path of a folder that only the user can write to",
+        .default_text = "",
+        .help = "Unset: ashlar in XDG_CACHE_HOME, or in ~/.cache.",
+        .parse = nullptr,
+        .option = {},
+    },
+    launch_variable("ASHLAR_RANK",
+                    {"number of this rank", "a whole number below ASHLAR_WORLD_SIZE", "",
+                     "Set by ashlar run. Unset: OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID, or "
+                     "PMIx."}),
+    launch_variable("ASHLAR_WORLD_SIZE",
+                    {"number of ranks", "a whole number from 1 to 65536", "",
+                     "Unset: OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_NTASKS, or PMIx."}),
+    launch_variable("ASHLAR_STORE",
+                    {"rendezvous store of the ranks", "a folder or tcp://host:port", "",
+                     "Unset: PMIx. With tcp, rank 0 serves the store unless "
+                     "another process does."}),
+    launch_variable("ASHLAR_STORE_TOKEN",
+                    {"token of a tcp store", "16 to 256 characters without spaces", "",
+                     "The same on all ranks. Other users cannot read a process's variables."}),
+    launch_variable("ASHLAR_STORE_TOKEN_FILE", {"file with the token of a tcp store",
+                                                "the path of a file that only the user can access",
+                                                "", "Read if ASHLAR_STORE_TOKEN is unset."}),
+    launch_variable("ASHLAR_JOB", {"name of the run", "a name without slashes", "",
+                                   "Concurrent runs on one store need different names. Unset: "
+                                   "the launcher's name of the job."}),
     shmem_variable("ASHLAR_SHMEM_RANK",
                    {"number of this PE", "a whole number below ASHLAR_SHMEM_SIZE", "0",
-                    "Set by ashlar symm-run. Unset: OMPI_COMM_WORLD_RANK, PMI_RANK or "
+                    "Set by ashlar run. Unset: ASHLAR_RANK, OMPI_COMM_WORLD_RANK, PMI_RANK or "
                     "SLURM_PROCID."}),
-    shmem_variable("ASHLAR_SHMEM_SIZE", {"number of PEs", "a whole number from 1 to 65536", "1",
-                                         "Unset: OMPI_COMM_WORLD_SIZE, PMI_SIZE or SLURM_NTASKS."}),
+    shmem_variable("ASHLAR_SHMEM_SIZE",
+                   {"number of PEs", "a whole number from 1 to 65536", "1",
+                    "Unset: ASHLAR_WORLD_SIZE, OMPI_COMM_WORLD_SIZE, PMI_SIZE or SLURM_NTASKS."}),
     shmem_variable("ASHLAR_SHMEM_STORE",
                    {"rendezvous store of the PEs",
                     "a folder, redis://[user:password@]host[:port][/database] or redis+unix://path",
@@ -228,6 +273,12 @@ constexpr std::array kVariables = {
         "SHMEM_SYMMETRIC_SIZE",
         {"symmetric heap of each PE", "a number of bytes with an optional unit, such as 512M",
          "64M", "Defined by OpenSHMEM. Memory that is never written costs nothing."}),
+    shmem_variable("SHMEM_VERSION", {"whether shmem_init prints the version", "any value", "",
+                                     "Defined by OpenSHMEM. PE 0 prints."}),
+    shmem_variable("SHMEM_INFO", {"whether shmem_init prints these variables", "any value", "",
+                                  "Defined by OpenSHMEM. PE 0 prints."}),
+    shmem_variable("SHMEM_DEBUG", {"whether shmem_init prints the PE's memory", "any value", "",
+                                   "Defined by OpenSHMEM. Every PE prints to standard error."}),
 };
 
 }  // namespace

@@ -51,9 +51,10 @@ enum class VariableScope {
   // One allocator option, named by `option`, as a switch: 1, 0, True or False. A kAllocator
   // variable that sets the option takes precedence.
   kAllocatorSwitch,
-  kShmem,  // programs of ashlar::shmem; see shmem_settings.h
-  kLive,   // live monitoring; see live_options_from
-  kTorch,  // the PyTorch plug-in; see torch_backend_from and python/ashlar
+  kLaunch,          // ranks of a job; see launch_settings.h
+  kShmem,           // programs of ashlar::shmem; see shmem_settings.h
+  kLiveMonitoring,  // see live_options_from
+  kTorch,           // the PyTorch plug-in; see torch_backend_from and python/ashlar
 };
 
 // One row of the table. Its strings appear in messages, `ashlar info`, `ashlar config` and `ashlar

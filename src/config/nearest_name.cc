@@ -35,11 +35,14 @@ size_t edit_distance(std::string_view from, std::string_view to) {
 
 std::optional<std::string_view> nearest_name(std::string_view wanted,
                                              std::span<const std::string_view> known) {
-  // The number of edits may be up to a third of the letters, or up to 2 for short names, so that
-  // "inof" suggests "info".
+  // Allows 2 edits, or a third of the letters for names of at least 9 letters.
   size_t best_distance = std::max<size_t>(2, wanted.size() / 3) + 1;
   std::optional<std::string_view> best;
   for (std::string_view name : known) {
+    // Each edit changes the length by at most 1. Names from files may be long.
+    const size_t length_difference =
+        std::max(wanted.size(), name.size()) - std::min(wanted.size(), name.size());
+    if (length_difference >= best_distance) continue;
     const size_t distance = edit_distance(wanted, name);
     // A name that shares no letter with the input is never suggested.
     if (distance >= best_distance || distance >= std::max(wanted.size(), name.size())) continue;

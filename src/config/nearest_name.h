@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// "Did you mean …?" suggestions for unknown names of variables, sub-commands and options.
+// "Did you mean …?" suggestions for unknown names, such as those of variables, sub-commands and
+// functions.
 #pragma once
 
 #include <optional>

@@ -41,7 +41,7 @@ class OptionParser {
   // Describes the text at the current position, for messages.
   std::string describe_next() const;
 
-  std::string_view unread_;  // the rest of the text, trimmed
+  std::string_view unread_;  // the text that is not parsed yet, trimmed
 };
 
 Result<OptionAssignment> OptionParser::parse_assignment() {

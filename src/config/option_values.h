@@ -19,11 +19,13 @@ namespace ashlar {
 // The input of a parse function. All parse functions return kInvalidArgument for a wrong value.
 struct OptionInput {
   const OptionAssignment& given;
-  std::string_view expected;        // completes "expected …" in messages
-  const AllocatorOptions& options;  // includes large_segment_bytes as set by the same text
+  std::string_view expected;  // completes "expected …" in messages
+  // Includes large_segment_bytes and pytorch_compatible as set by the same text.
+  const AllocatorOptions& options;
 };
 
-// Returns an error such as `max_split_size_mb: "12x" is not a number (expected 20–1048576)`.
+// Returns an error such as `max_split_size_mb: "12x" is not a number (expected 20–1048576 or
+// unlimited)`.
 Status wrong_value(const OptionInput& input, std::string_view problem);
 
 // Parses the value of a list entry with `parse`. Messages name the option and the entry.

@@ -55,7 +55,8 @@ Result<uint32_t> parse_divisions(const OptionInput& input) {
   return static_cast<uint32_t>(*divisions);
 }
 
-// Returns the slot of an entry's size, such as "256".
+// Returns the slot of an entry's size, such as "256". PyTorch applies sizes above the last slot to
+// the last slot.
 Result<size_t> parse_slot(const OptionInput& input, const ListEntry& entry) {
   const std::optional<uint64_t> mib = parse_whole_number(entry.name);
   if (!mib || !std::has_single_bit(*mib)) {
@@ -63,6 +64,7 @@ Result<size_t> parse_slot(const OptionInput& input, const ListEntry& entry) {
   }
   const auto slot = static_cast<size_t>(std::countr_zero(*mib));
   if (slot <= kLastSlot) return slot;
+  if (input.options.pytorch_compatible) return kLastSlot;
   return wrong_value(input, text("has ", in_quotes(entry.name), ", which is out of range"));
 }
 
@@ -84,7 +86,8 @@ Result<RoundupDivisions> parse_list(const OptionInput& whole) {
     }
     const Result<size_t> slot = parse_slot(input, entry);
     if (!slot.ok()) return slot.status();
-    if (std::find(slots.begin(), slots.end(), *slot) != slots.end()) {
+    const bool may_repeat = input.options.pytorch_compatible && *slot == kLastSlot;
+    if (!may_repeat && std::find(slots.begin(), slots.end(), *slot) != slots.end()) {
       return wrong_value(input, text("has ", in_quotes(entry.name), " twice"));
     }
     if (slots.empty()) std::fill_n(divisions.begin(), *slot, *wanted);

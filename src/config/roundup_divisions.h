@@ -24,7 +24,8 @@ using RoundupDivisions = std::array<uint32_t, AllocatorOptions::kRoundupSlotCoun
 
 Result<RoundupDivisions> parse_roundup_divisions(const OptionInput& input);
 
-// Returns the shortest equivalent text. REQUIRES: at least one slot is not 0.
+// Returns compact text that parse_roundup_divisions converts back to `divisions`. REQUIRES: at
+// least one slot is not 0.
 std::string roundup_divisions_text(const RoundupDivisions& divisions);
 
 }  // namespace ashlar

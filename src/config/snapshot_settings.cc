@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A snapshot contains the options both as text (PYTORCH_CUDA_ALLOC_CONF) and as individual
-// settings. Reading applies the text first and then the individual settings, because these are the
-// values that were in effect.
+// settings. Reading applies the text first and then the individual settings, because the individual
+// settings are the values that were in effect.
 #include "config/snapshot_settings.h"
 
 #include <cmath>

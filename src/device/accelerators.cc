@@ -15,7 +15,7 @@ namespace {
 
 using Sets = std::vector<std::unique_ptr<DeviceSet>>;
 
-// The back end name of all devices, and the names that try_parse_accelerator accepts for it.
+// The back end name of all devices. try_parse_accelerator accepts any of kSpellings instead.
 constexpr std::string_view kPublicName = "cuda";
 constexpr std::string_view kSpellings[] = {kPublicName, "hip"};
 

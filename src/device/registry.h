@@ -18,7 +18,7 @@
 
 namespace ashlar {
 
-// The options of the back ends that have options.
+// The options with which Registry::create opens each back end.
 struct BackendOptions {
   sim::Options sim{};
   DriverOptions cuda{};

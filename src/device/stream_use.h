@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Queries, and waits for, a stream that uses memory of an allocator.
+// Helpers for streams that use memory of an allocator: the capture state, and a wait.
 #pragma once
 
 #include "ashlar/stream.h"

@@ -43,8 +43,8 @@ class BlockTable {
 
  private:
   struct Entry {
-    std::atomic<uint64_t> key{0};  // the address; 0 if empty. The thread that sets it then sets
-                                   // `block`, so `block` may still be null
+    std::atomic<uint64_t> key{0};  // the address; 0 if empty. Set before `block`, which may
+                                   // therefore still be null
     std::atomic<Block*> block{nullptr};
   };
   struct alignas(64) Line {

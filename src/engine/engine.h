@@ -11,6 +11,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -62,6 +63,9 @@ struct BlockMemory {
 // The state of an engine at one point in its history, expressed in the Snapshot* types.
 struct EngineSnapshot {
   std::vector<SnapshotSegment> segments{};  // in address order
+  // Creation numbers of the segments, keyed by address. Within a pool, later segments have greater
+  // numbers. Communicators register segments in this order, because it is the same on all ranks.
+  std::map<DeviceAddress, uint64_t> creation_numbers{};
   // Views and extents; both lists are empty for engines without views. The times of the extents'
   // mappings are in ticks; see History::convert_times.
   std::vector<SnapshotView> views{};
@@ -103,9 +107,10 @@ class Engine {
   // Fast path, for callers that record no stack. Returns null if it cannot serve the request; the
   // caller then calls `allocate`. Arguments and result stay in registers.
   virtual Block* allocate_fast(size_t bytes, StreamId stream) noexcept;
-  // REQUIRES: `block` came from allocate and was not handed out again after an earlier free. May be
-  // called from any thread. kInvalidArgument: the block has already been freed. If the device
-  // fails, the engine keeps the memory, and a later allocation or trim retries.
+  // REQUIRES: `block` came from this engine's allocate and, if already freed, has not been
+  // allocated again. May be called from any thread. kInvalidArgument: the block has already been
+  // freed. If the device fails, the engine keeps the memory, and a later allocation or trim
+  // retries.
   virtual Status free(Block* block, StackId stack = {}) = 0;
   // Like free, but returns kInvalidArgument if the block belongs to another engine. Needed where
   // users pass blocks.
@@ -141,9 +146,10 @@ class Engine {
   //
   // Returns cached memory to the device: the memory of `pool`, if it has been released, or, if
   // `pool` is the default pool, the memory of the default pool and of all released pools. Waits for
-  // pending frees. Keeps the default pool's memory during captures. Succeeds without effect while
-  // `pool` is retained, so that each of several owners may call trim after its own release_pool.
-  // kInvalidArgument: no such pool.
+  // pending frees, unless `pool` is the default pool and a capture is in progress. Keeps the
+  // default pool's memory during captures. Succeeds without effect while `pool` is retained, so
+  // that each of several owners may call trim after its own release_pool. kInvalidArgument: no such
+  // pool.
   virtual Status trim(PoolId pool = {}, StackId stack = {}) = 0;
   // Returns whole extents or segments until at most `target.reserved_bytes` are reserved, and
   // reports the number of bytes returned. Without TrimWait::kForWork, trim_to never waits: memory
@@ -181,8 +187,8 @@ class Engine {
   virtual void set_caching(bool caching) = 0;
   virtual bool is_caching() const = 0;
   // Takes allocations of the stream off the fast path until the engine's next allocation on the
-  // stream, so that the caller can check a stream that it has destroyed. May be called for any
-  // stream.
+  // stream. The C API calls this after it destroys a stream, so that its slow path can reject
+  // allocations on that stream. May be called for any stream.
   virtual void leave_fast_path(StreamId stream);
   // Sets the stream's class, which determines how much address space the stream's expandable
   // segments reserve (expandable_segments_reserve_by_class). The paged engine only stores the name.
@@ -190,7 +196,8 @@ class Engine {
   virtual void set_stream_class(StreamId stream, std::string name) = 0;
   virtual std::string stream_class(StreamId stream) const = 0;
   // Sets the share of the device's capacity that the expandable segments of a class reserve if the
-  // options set a size neither for the class nor for all streams. The paged engine ignores it.
+  // options set a size neither for the class nor for all streams. The paged engine ignores this
+  // setting.
   virtual void set_default_class_fraction(const std::string& name, double capacity_fraction) = 0;
 
   // Pools. The functions that take a pool return kInvalidArgument if the pool does not exist (for
@@ -201,8 +208,12 @@ class Engine {
   // still routed to the pool.
   virtual Status release_pool(PoolId pool) = 0;
   virtual Result<int> pool_use_count(PoolId pool) const = 0;
+  // Changes PoolOptions::use_on_oom of a private pool.
+  virtual Status set_pool_use_on_oom(PoolId pool, bool use_on_oom) = 0;
+  // Sets PoolOptions::no_split of a private pool. kInvalidArgument also if the pool has memory.
+  virtual Status set_pool_no_split(PoolId pool) = 0;
   // Routes allocations on streams that `filter` accepts to the pool; if several filters accept a
-  // stream, the latest wins. Creates the pool if necessary and retains it.
+  // stream, the routing that began last applies. Creates the pool if necessary and retains it.
   virtual Status begin_routing(PoolId pool, RouteFilter filter) = 0;
   // Ends the routing. Does not release the pool.
   virtual Status end_routing(PoolId pool) = 0;
@@ -230,6 +241,8 @@ class Engine {
   std::vector<SnapshotSegment> segments(std::optional<PoolId> pool = {}) {
     return take_snapshot(pool).segments;
   }
+  // Returns the stacks that active blocks and segments refer to, in no particular order.
+  virtual std::vector<StackId> stacks_in_use() const = 0;
   // Records a user's annotation of a live block. kInvalidArgument: no live block starts at
   // `address`.
   virtual Status annotate(DeviceAddress address, const std::string& text) = 0;
@@ -249,7 +262,7 @@ class Engine {
   // cache miss or, for allocations that bypass the cache, when the device or the source has no
   // memory left. If the callback freed memory, the engine tries again.
   virtual void add_free_memory_callback(std::function<bool()> callback) = 0;
-  // Adds an observer. Before returning, reports to it all ranges that are already mapped.
+  // Adds an observer. Before returning, reports to the observer all ranges that are already mapped.
   // kUnsupported: the engine does not report mappings.
   virtual Status add_remap_observer(RemapObserver observer);
 

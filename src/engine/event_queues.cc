@@ -29,7 +29,7 @@ Status EventQueues::add(Block* block) {
   return {};
 }
 
-// Makes the queue entry first, because a recorded event must not be lost.
+// Creates the queue entry first, because a recorded event must not be lost.
 Status EventQueues::record_event(Block* block, const DeviceStream& use) {
   Device& device = *use.device;
   const auto entry = queues_.try_emplace({device.properties().index.value(), use.stream}).first;

@@ -22,8 +22,8 @@ class EventQueues {
   // failure, and if host memory is exhausted, the remaining streams stay in the list.
   Status add(Block* block);
 
-  // Appends blocks whose last event has completed to `finished`, even if it fails partway or throws
-  // std::bad_alloc. Never waits.
+  // Appends blocks whose last event has completed to `finished`, even if the call fails partway or
+  // throws std::bad_alloc. Never waits.
   Status collect_finished(std::vector<Block*>& finished);
   // Like collect_finished, but waits: for every event, or only for the events of blocks that
   // `wanted` accepts.

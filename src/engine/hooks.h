@@ -5,8 +5,8 @@
 // lock, by one thread at a time; that thread also delivers entries that trackers or other threads
 // record meanwhile. Thread safe.
 //
-// Recording never fails. If host memory is exhausted, the history omits the entry, and trackers
-// miss the entry if kReservedEntries earlier entries are still waiting for delivery.
+// `record` never fails. If host memory is exhausted, the history omits the entry, and trackers may
+// miss the entry if at least kReservedEntries earlier entries are still waiting for delivery.
 #pragma once
 
 #include <atomic>
@@ -88,7 +88,7 @@ class Hooks {
   mutable Mutex mutex_;
   bool is_notifying_ ASHLAR_GUARDED_BY(mutex_) = false;
   std::vector<TraceEntry> entries_ ASHLAR_GUARDED_BY(mutex_);
-  // Empty between deliveries. A delivery swaps it with `entries_`, so that both keep their
+  // Empty between deliveries. A delivery swaps it with `entries_`, so that both vectors keep their
   // capacity.
   std::vector<TraceEntry> spare_entries_ ASHLAR_GUARDED_BY(mutex_);
   // Immutable; shared with deliveries in progress. Null if there are no trackers.

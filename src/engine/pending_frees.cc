@@ -148,8 +148,8 @@ bool PendingFrees::involves_capture(const Block& block) const {
 }
 
 // Returns the last nodes so far of every stream that uses the block. Empty if host memory is
-// exhausted, or if the streams are not all part of one capture, because then the graph proves
-// nothing.
+// exhausted, or if the streams are not all part of one capture, because then no single graph orders
+// the uses.
 std::vector<NodeId> PendingFrees::free_markers(const Block& block) const noexcept {
   std::vector<NodeId> markers;
   GraphId graph;
@@ -246,7 +246,7 @@ Status PendingFrees::retry_deferred(std::vector<Block*>& finished) {
 
 // Handles blocks used by streams that were destroyed before an event could be recorded. Only a wait
 // for the whole device covers the remaining work of such a stream. That wait would invalidate a
-// capture, so this does nothing during captures. Call after retry_deferred.
+// capture, so this function does nothing during captures. Call after retry_deferred.
 Status PendingFrees::wait_for_destroyed_streams(std::vector<Block*>& finished) {
   if (capture_count_ != 0) return {};
   finished.reserve(finished.size() + deferred_.size());

@@ -40,9 +40,9 @@ class RemapObservers {
     size_t count_ = 0;
   };
 
-  // Adds an observer and queues a notice for it for each range in `mapped`, the ranges that are
-  // already mapped. REQUIRES: the caller's lock excludes concurrent queueing, so that `mapped` is
-  // current.
+  // Adds an observer, and queues a notice to the observer for each range in `mapped`, which lists
+  // the ranges that are already mapped. REQUIRES: the caller's lock excludes concurrent queueing,
+  // so that `mapped` is current.
   void add(RemapObserver observer, const std::vector<AddressRange>& mapped);
   // Whether any observer was added. If not, callers may skip `queue_*` and `notify`.
   bool any() const { return has_any_.load(std::memory_order_relaxed); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frees queued segments. A thread is in `flushers_` from when it dequeues segments until the last
-// of their sources has returned.
+// Frees queued segments. A thread is in `flushers_` from when it dequeues segments until its last
+// call of SegmentSource::free has returned.
 #include "engine/return_queue.h"
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Segments that have left an engine and are to be freed by their sources. A source is user code, so
-// it is called without the engine's lock. Until the source returns, the memory is unavailable;
+// it is called without the engine's lock. Until the call returns, the memory is unavailable;
 // therefore an allocation that runs out of device memory waits for flushes in progress. Thread
 // safe.
 #pragma once
@@ -20,7 +20,7 @@ namespace ashlar {
 
 class ReturnQueue {
  public:
-  // Allocates the memory that one later `add` needs, so that it cannot fail.
+  // Allocates the memory that one later call of `add` needs, so that the call cannot fail.
   void reserve();
   // Drops one reservation that is not needed after all.
   void cancel_reservation() noexcept;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Greedy selection that skips pieces larger than what is missing and, if the others do not suffice,
-// adds the smallest of the skipped ones.
+// Greedily selects pieces that do not exceed the missing bytes. If these pieces do not suffice,
+// adds the smallest skipped piece.
 #include "engine/trim_selection.h"
 
 #include <algorithm>

@@ -20,8 +20,8 @@ struct TrimTarget {
 };
 
 // Given piece sizes in order of preference, returns the indexes of pieces that add up to at least
-// `wanted_bytes`, or all indexes if they do not suffice. Omits pieces that a larger selected piece
-// makes unnecessary.
+// `wanted_bytes`, or all indexes if the pieces do not suffice. Omits pieces that a larger selected
+// piece makes unnecessary.
 std::vector<size_t> select_for_trim(const std::vector<size_t>& sizes, size_t wanted_bytes);
 
 }  // namespace ashlar

@@ -32,7 +32,7 @@ class Decoder {
   virtual Result<Progress> decode(const Input& input, std::span<char> output) = 0;
 };
 
-// Like the command-line tools, these decoders decompress concatenated streams as one.
+// Like xz(1), zstd(1) and gzip(1), these decoders decompress concatenated streams as one.
 std::unique_ptr<Decoder> make_xz_decoder();
 std::unique_ptr<Decoder> make_zstd_decoder();
 std::unique_ptr<Decoder> make_gzip_decoder();
@@ -40,7 +40,8 @@ std::unique_ptr<Decoder> make_gzip_decoder();
 class DecodedSource final : public ByteSource {
  public:
   DecodedSource(std::unique_ptr<ByteSource> input, std::unique_ptr<Decoder> decoder);
-  // kFormat: the data is corrupt, is truncated or requires too much memory.
+  // kFormat: the data is corrupt, is truncated or requires too much memory. Other errors are those
+  // of the input.
   Result<size_t> read(std::span<char> into) override;
 
  private:

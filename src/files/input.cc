@@ -168,6 +168,10 @@ Result<std::unique_ptr<ByteSource>> open_input(const std::string& path,
   if (path != "-") {
     file = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!file.valid()) return Status::format(text("cannot be opened: ", std::strerror(errno)));
+    struct stat found {};
+    if (::fstat(file.get(), &found) == 0 && S_ISDIR(found.st_mode)) {
+      return Status::format("is a folder (expected a snapshot file)");
+    }
   }
   return decode_input(std::make_unique<DescriptorSource>(std::move(file), options.on_progress),
                       options);

@@ -31,9 +31,9 @@ struct InputOptions {
 };
 
 // Opens a file; "-" is standard input.
-// Both open_input() and read() of the result return errors. kFormat: the file cannot be opened or
-// read, or its data is corrupt, truncated or too long. Messages do not contain the path. kTimeout:
-// on_progress returned false. kDeviceFault: no thread could be created.
+// open_input() and read() of its result return these errors. kFormat: the file cannot be opened or
+// read, or its data is corrupt, truncated or too long. kTimeout: on_progress returned false.
+// kDeviceFault: no thread could be created. Messages do not contain the path.
 Result<std::unique_ptr<ByteSource>> open_input(const std::string& path,
                                                const InputOptions& options = {});
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first bytes after decompression distinguish pickle from JSON.
+// The first bytes after decompression distinguish pickle from JSON and from other files.
 #include "files/read_snapshot.h"
 
 #include <atomic>
@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "files/json_reader.h"
+#include "files/other_formats.h"
 #include "files/peekable_source.h"
 #include "format/snapshot_pickle.h"
 
@@ -17,11 +18,20 @@ namespace ashlar {
 namespace {
 
 Result<Snapshot> read_from(std::unique_ptr<ByteSource> bytes, const ReadLimits& limits) {
-  constexpr size_t kPeekBytes = 64;
-  PeekableSource source(std::move(bytes));
-  const Result<std::string_view> first = source.peek(kPeekBytes);
+  auto peekable = std::make_unique<PeekableSource>(std::move(bytes));
+  PeekableSource& source = *peekable;
+  const Result<std::string_view> first = source.peek(kFormatProbeBytes);
   if (!first.ok()) return first.status();
   if (first->empty()) return Status::format("the file is empty (expected a snapshot)");
+  if (is_html(*first)) {
+    Result<std::unique_ptr<ByteSource>> embedded = open_embedded_snapshot(std::move(peekable));
+    if (!embedded.ok()) return embedded.status();
+    if (*embedded != nullptr) return read_snapshot_pickle(**embedded, limits);
+    return Status::format(describe_other_format("<html>"));
+  }
+  if (const std::string other = describe_other_format(*first); !other.empty()) {
+    return Status::format(other);
+  }
   if (first->front() == '\x80') return read_snapshot_pickle(source, limits);
   const size_t start = first->find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (start != std::string_view::npos && ((*first)[start] == '{' || (*first)[start] == '[')) {
@@ -34,8 +44,8 @@ Result<Snapshot> read_from(std::unique_ptr<ByteSource> bytes, const ReadLimits& 
 
 using Source = Result<std::unique_ptr<ByteSource>>;
 
-// Reads the snapshot from the source that `open` returns. A failed allocation is an error of the
-// file, because its size determines how much memory reading needs.
+// Reads the snapshot from the source that `open` returns. A failed allocation counts as an error of
+// the file, because the file's contents determine how much memory reading needs.
 Result<Snapshot> read_opened(const std::string& name, ReadOptions options,
                              const std::function<Source(const InputOptions&)>& open) {
   std::atomic<uint64_t> file_bytes = 0;

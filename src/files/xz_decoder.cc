@@ -26,7 +26,7 @@ class XzDecoder final : public Decoder {
     stream_.next_out = reinterpret_cast<uint8_t*>(output.data());
     stream_.avail_out = output.size();
     const lzma_ret result = lzma_code(&stream_, input.is_last ? LZMA_FINISH : LZMA_RUN);
-    // LZMA_BUF_ERROR means no progress, which the caller sees from the counts.
+    // LZMA_BUF_ERROR means no progress, which the caller detects by the counts.
     if (result != LZMA_OK && result != LZMA_STREAM_END && result != LZMA_BUF_ERROR) {
       return failure(result);
     }

@@ -30,8 +30,8 @@ class ByteReader {
     return bytes;
   }
 
-  // Returns between one and `max_bytes` bytes, as many as are buffered, valid until the next call.
-  // Returns no bytes in the cases in which take() returns null.
+  // Returns the buffered bytes, at most `max_bytes`, valid until the next call. Refills the buffer
+  // if it is empty. Returns no bytes only at the end of input or on failure (see failure()).
   // REQUIRES: max_bytes > 0.
   std::string_view take_some(uint64_t max_bytes);
 

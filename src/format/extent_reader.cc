@@ -230,7 +230,7 @@ bool ExtentReader::check_mappings(const Snapshot& snapshot) {
                            " overlaps the next one (expected one extent per address)"));
 }
 
-// Checks that each extent's home lies within an expandable segment, where its memory is handed out.
+// Checks that each attached address, called "home" in files, lies within an expandable segment.
 bool ExtentReader::check_homes(const Snapshot& snapshot) {
   std::vector<DeviceRange> segments;
   for (const SnapshotSegment& segment : snapshot.segments) {

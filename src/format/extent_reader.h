@@ -22,7 +22,7 @@ class ExtentReader {
   // Replaces the views and extents of the snapshot by those of the dict. If the dict has a later
   // version than kExtentsVersion, only removes them.
   bool read(Value dict, Snapshot& snapshot);
-  // Checks views and extents against each other and against the segments, and sorts them.
+  // Sorts views and extents, and checks them against each other and against the segments.
   // REQUIRES: the whole file has been read.
   bool check(Snapshot& snapshot);
 

@@ -111,7 +111,7 @@ bool FieldReader::fail(std::string problem) {
 bool FieldReader::visit(std::span<const Value> items) {
   if (items.size() > allowance_) {
     return fail(
-        "the shared parts of the file expand to too many values (expected at most about one value "
+        "the shared parts of the file expand to too many values (expected at most eight values "
         "per byte)");
   }
   allowance_ -= items.size();

@@ -141,7 +141,7 @@ class PerfettoWriter {
     Counters counters = initial_counters(snapshot_, device);
     Counters shown = {.allocated = -1, .active = -1, .reserved = -1};
     for (size_t i = 0; i < trace.size(); ++i) {
-      // If the entries have no times, they are placed one microsecond apart.
+      // Entries without times are placed one microsecond apart.
       const int64_t time =
           trace[i].has_time ? trace[i].time_us : first_time_ + static_cast<int64_t>(i);
       apply(trace[i], counters);
@@ -156,7 +156,7 @@ class PerfettoWriter {
     }
   }
 
-  // Writes only the counters that changed; the viewer keeps the previous values of the other
+  // Writes only the counters that changed; Perfetto keeps the previous values of the other
   // counters.
   void write_counters(const Event& event, const Counters& now, const Counters& shown) {
     begin_event(event);

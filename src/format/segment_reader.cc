@@ -20,7 +20,7 @@ bool SegmentReader::read_segments(Key key, Value list, std::vector<SnapshotSegme
     if (!read_segment(items[i], segment)) {
       return fields_.fail(text(key_text(key), "[", i, "]", fields_.problem()));
     }
-    // The replay and the viewer each have a record of the segment.
+    // Charges three times the size, because the replay and the viewer each copy the segment.
     if (!fields_.charge(3 * sizeof(segment))) return false;
     segments.push_back(std::move(segment));
   }
@@ -129,7 +129,7 @@ bool SegmentReader::read_block(Value dict, SnapshotBlock& block) {
     if (!read_block_field(key_of(items[i]), items[i + 1], block, present)) return false;
   }
   if (history.kind != ValueKind::kNone && !read_history(history, block, present)) return false;
-  // If an old file has no requested size, the block is assumed to have the requested size.
+  // Old files have no requested size. The block size is assumed instead.
   if (!present.requested && block.state != SnapshotBlockState::kInactive) {
     block.requested_bytes = block.bytes;
   }

@@ -20,7 +20,7 @@ class SegmentReader {
   bool read_segments(Key key, Value list, std::vector<SnapshotSegment>& segments);
 
  private:
-  // Which optional keys a dict has. The values of missing keys are computed.
+  // Which optional sizes a dict has, and the value of "blocks". Missing sizes are computed.
   struct PresentKeys {
     bool allocated = false;
     bool active = false;

@@ -3,6 +3,7 @@
 // Interns stacks first by the identity of their list, which is cheap, then by content.
 #include "format/stack_reader.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "base/text.h"
@@ -122,7 +123,10 @@ bool StackReader::make_frame(std::span<const Value> items, uint32_t& frame) {
       if (!fields_.string(key, value)) return false;
       (key == Key::kName ? name : filename) = fields_.text_of(value);
     } else if (key == Key::kLine) {
-      if (!fields_.integer(key, value, line)) return false;
+      uint64_t bits = 0;
+      if (!fields_.bits(key, value, bits)) return false;
+      // Python 3.13 has frames with line -1, which PyTorch writes as 2^64 - 1.
+      line = std::max<int64_t>(static_cast<int64_t>(bits), 0);
     } else if (fields_.text_of(items[i]).starts_with("fx_") && value.kind == ValueKind::kString) {
       extra_.emplace_back(fields_.text_of(items[i]), fields_.text_of(value));
     }

@@ -58,7 +58,7 @@ class StackReader {
   // The additional fields of the frame that is being read; a member, so that its capacity is
   // reused.
   std::vector<std::pair<std::string_view, std::string_view>> extra_;
-  std::string key_;  // key of the stack being read in stack_index_; a member to reuse it
+  std::string key_;  // key in stack_index_ of the stack being read; a member to reuse its capacity
   std::vector<uint32_t> string_ids_;  // indexed by position in the store; 0: not in the tables yet
 };
 

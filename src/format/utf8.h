@@ -23,12 +23,13 @@ inline bool is_surrogate(std::string_view bytes) {
   return bytes.size() >= 2 && bytes[0] == '\xed' && (bytes[1] & '\x20') != 0;
 }
 
-// Whether the first character has no shape of its own: a control character, such as ESC, which
-// starts terminal commands, or an invisible one, such as U+202E, which reverses the text after it.
+// Returns whether the first character has no visible glyph: a control character, such as ESC, which
+// starts terminal escape sequences, or an invisible character, such as U+202E, which reverses the
+// text after it.
 // REQUIRES: `bytes` starts with a valid character.
 bool is_unprintable(std::string_view bytes);
 
-// Replaces unprintable characters and invalid UTF-8 by "?".
+// Replaces unprintable characters, lone surrogates and invalid UTF-8 by "?".
 std::string printable(std::string_view text);
 
 // Replaces unprintable characters, except tabs and line ends, by escapes such as \u202e, as in

@@ -27,7 +27,7 @@ struct ScaledLimit {
 constexpr uint64_t kSmallFileBytes = 10 * kKiB;
 // Recorded files need less than 300 bytes of values and 8 KiB of text per byte of the
 // xz-compressed file.
-constexpr ScaledLimit kValueLimit = {12 * kMiB, 8 * kKiB};
+constexpr ScaledLimit kValueLimit = {4 * kMiB, 8 * kKiB};
 constexpr ScaledLimit kTextLimit = {256 * kMiB, 64 * kKiB};
 
 // Returns the limit for a file of which `file_bytes` have been read, at most `max_bytes`.
@@ -43,10 +43,10 @@ size_t limit_for(const std::atomic<uint64_t>* file_bytes, const ScaledLimit& lim
 }  // namespace
 
 std::string_view name(ValueKind kind) {
-  constexpr std::array<std::string_view, 10> kNames = {
+  constexpr std::array<std::string_view, 10> kKindNames = {
       "None",     "a boolean", "an integer", "an integer", "a float",
       "a string", "bytes",     "a tuple",    "a list",     "a dict"};
-  return kNames[static_cast<size_t>(kind)];
+  return kKindNames[static_cast<size_t>(kind)];
 }
 
 ValueStore::ValueStore(const ReadLimits& limits) : limits_(limits) {}

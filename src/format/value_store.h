@@ -38,10 +38,10 @@ struct ReadLimits {
   const std::atomic<uint64_t>* file_bytes = nullptr;
 };
 
-// Exclusive upper limit of the device indexes in a file. PyTorch's indexes have eight bits.
+// Exclusive upper limit of the device indexes in a file. PyTorch's c10::DeviceIndex is an int8_t.
 inline constexpr uint64_t kMaxDevices = 128;
-// Upper limit of the sizes in a file, except the sizes of failed requests: the largest address
-// space of a process on x86-64.
+// Upper limit of the sizes in a file, except the sizes of failed requests: the address space of a
+// process on x86-64 with four-level page tables.
 inline constexpr size_t kMaxSizeBytes = size_t{1} << 47;
 
 // A string hash with a random seed per instance, so that no file can contain strings that are

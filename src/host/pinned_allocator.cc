@@ -40,10 +40,10 @@ Result<std::unique_ptr<PinnedAllocator>> PinnedAllocator::create(Device& device,
 PinnedAllocator::PinnedAllocator(Device& device, const AllocatorOptions& options, Clock& clock)
     : device_(device),
       clock_(clock),
-      sizes_(options),
+      size_policy_(options),
       source_(device, options.pinned),
-      pools_(sizes_),
-      class_counts_(sizes_.class_count()) {
+      pools_(size_policy_),
+      class_counts_(size_policy_.class_count()) {
   if (!options.pinned.use_background_threads) return;
   poller_ = std::make_unique<Poller>(clock, [this] { return collect_finished(IfBusy::kReturn); });
 }
@@ -58,7 +58,7 @@ PinnedAllocator::~PinnedAllocator() {
     MutexLock lock(mutex_);
     blocks.swap(by_address_);
   }
-  Device* waited_for = nullptr;  // not waited for again by the next wait
+  Device* waited_for = nullptr;  // skips repeated waits for one device
   for (const auto& [begin, block] : blocks) {
     if (block->state == PinnedState::kPending) continue;
     for (const DeviceStream& use : block->uses) {
@@ -76,7 +76,7 @@ PinnedAllocator::~PinnedAllocator() {
 
 Result<PinnedBlock*> PinnedAllocator::allocate(size_t bytes, StreamId stream) {
   if (bytes == 0) return Status::invalid_argument("cannot allocate 0 B of pinned memory");
-  if (bytes >= PinnedSizes::kRequestLimitBytes) {
+  if (bytes >= PinnedSizePolicy::kRequestLimitBytes) {
     return report_oom(bytes, Status::out_of_memory("no host has an exabyte"));
   }
   PinnedPool* pool = nullptr;
@@ -98,7 +98,7 @@ Result<PinnedBlock*> PinnedAllocator::allocate(size_t bytes, StreamId stream) {
 }
 
 PinnedBlock* PinnedAllocator::take_cached(PinnedPool& pool, size_t bytes) {
-  PinnedBlock* block = pool.cache.take(sizes_.fit(bytes));
+  PinnedBlock* block = pool.cache.take(size_policy_.fit(bytes));
   return block == nullptr ? nullptr : hand_out(block, bytes);
 }
 
@@ -133,7 +133,7 @@ Result<PinnedBlock*> PinnedAllocator::grow(PinnedPool& pool, size_t bytes) {
 
 Result<PinnedMemory> PinnedAllocator::obtain(size_t bytes) {
   const int64_t began_ns = clock_.now_ns();
-  Result<PinnedMemory> memory = source_.obtain(sizes_.fit(bytes).block_bytes);
+  Result<PinnedMemory> memory = source_.obtain(size_policy_.fit(bytes).block_bytes);
   const int64_t took_ns = clock_.now_ns() - began_ns;
   if (!memory.ok() || memory->origin == PinnedOrigin::kReserved) return memory;
   MutexLock lock(mutex_);
@@ -163,7 +163,7 @@ PinnedBlock* PinnedAllocator::create_block(PinnedPool& pool, const PinnedMemory&
   block->pool = &pool;
   ++pool.block_count;
   block->state = PinnedState::kFree;
-  ++class_counts_[sizes_.class_of(memory.bytes)];
+  ++class_counts_[size_policy_.class_of(memory.bytes)];
   stats_.allocations.increase(1);
   stats_.allocated_bytes.increase(static_cast<int64_t>(memory.bytes));
   return block;
@@ -258,7 +258,8 @@ Result<bool> PinnedAllocator::record_stream(const void* memory, const DeviceStre
   return record_stream(block, use);
 }
 
-// Allocates memory for the uses first, so that it changes nothing if host memory is exhausted.
+// Allocates memory for the uses first, so that the call changes nothing if host memory is
+// exhausted.
 void PinnedAllocator::release_capture(CaptureId capture,
                                       std::span<const DeviceStream> launched_on) {
   PinnedBlockList pending;

@@ -10,8 +10,8 @@
 // never held while the device or the host allocates, releases, records, polls or waits.
 //
 // A function that throws std::bad_alloc has changed nothing, except that caches may be released and
-// pending frees completed. `free`, `trim` and the destructor allocate no host memory: lists of
-// blocks are linked through the blocks.
+// pending frees completed. `free`, `trim` and the destructor succeed without host memory: lists of
+// blocks are linked through the blocks, and a use whose event cannot be stored is retried later.
 //
 // Invariants (checked by validate()):
 //   cached blocks == free blocks;  address table == blocks with memory;
@@ -34,7 +34,7 @@
 #include "host/pinned_block.h"
 #include "host/pinned_pending.h"
 #include "host/pinned_pools.h"
-#include "host/pinned_sizes.h"
+#include "host/pinned_size_policy.h"
 #include "host/pinned_source.h"
 #include "host/poller.h"
 
@@ -43,7 +43,7 @@ namespace ashlar {
 class PinnedAllocator {
  public:
   // Allocates the reserve segment if `options` request one. `device` and `clock` outlive the
-  // allocator. REQUIRES: options that src/config accepts.
+  // allocator. REQUIRES: check_allocator_options accepts `options`.
   static Result<std::unique_ptr<PinnedAllocator>> create(Device& device,
                                                          const AllocatorOptions& options,
                                                          Clock& clock);
@@ -56,16 +56,17 @@ class PinnedAllocator {
 
   Device& device() const { return device_; }
 
-  // A forked child must neither use nor destroy an allocator of its parent, which has the thread of
-  // the poller and may have held the locks. Callers check this.
+  // A forked child must neither use nor destroy an allocator of its parent: the child lacks the
+  // poller's thread and may have inherited locked mutexes. Callers check this.
   bool in_creating_process() const { return fork_guard_.in_creating_process(); }
   // Returns kInvalidArgument in a forked child.
   Status check_not_forked() const { return fork_guard_.check_not_forked("the host allocator"); }
 
-  // Returns a block of at least `bytes`, sized by PinnedSizes, with arbitrary contents. The stream
-  // only selects the pool. kInvalidArgument: `bytes` is 0. kOutOfMemory: the size is unreasonable,
-  // or the host has no memory left, even after the cache was released. Other errors may stem from
-  // an earlier free or from the poller; they are reported once, and a retry may succeed.
+  // Returns a block of at least `bytes`, sized by PinnedSizePolicy, with arbitrary contents. The
+  // stream only selects the pool. kInvalidArgument: `bytes` is 0. kOutOfMemory: the size is
+  // unreasonable, or the host has no memory left, even after the cache was released. Other errors
+  // may stem from an earlier free or from the poller; they are reported once, and a retry may
+  // succeed.
   Result<PinnedBlock*> allocate(size_t bytes, StreamId stream = kDefaultStream);
 
   // Returns the block to the allocator, which reuses or releases it once the work queued so far on
@@ -117,7 +118,8 @@ class PinnedAllocator {
   Result<PinnedBlock*> grow(PinnedPool& pool, size_t bytes) ASHLAR_EXCLUDES(mutex_);
   Result<PinnedMemory> obtain(size_t bytes) ASHLAR_EXCLUDES(mutex_);
   using BlocksByAddress = std::map<const std::byte*, PinnedBlock*, std::less<>>;
-  // Returns an unused record in a map of its own, under an arbitrary address.
+  // Returns an unused record as the only element of a map, under an arbitrary address. Its node can
+  // later be inserted into `by_address_` without an allocation.
   BlocksByAddress reserve_block() ASHLAR_EXCLUDES(mutex_);
   // Creates a block in the reserved record.
   PinnedBlock* create_block(PinnedPool& pool, const PinnedMemory& memory,
@@ -153,7 +155,7 @@ class PinnedAllocator {
   Device& device_;
   Clock& clock_;
   const ForkGuard fork_guard_;
-  const PinnedSizes sizes_;
+  const PinnedSizePolicy size_policy_;
   PinnedSource source_;
   PinnedPending pending_;
 

@@ -6,14 +6,14 @@
 namespace ashlar {
 
 void PinnedCache::insert(PinnedBlock* block) {
-  classes_[sizes_.class_of(block->bytes())].push_back(block);
+  classes_[size_policy_.class_of(block->bytes())].push_back(block);
 }
 
 // Searches the classes in ascending order. The sizes that fit belong to at most five classes, and
 // the first class with a fitting block has the best fit.
 PinnedBlock* PinnedCache::take(const PinnedFit& fit) {
-  const size_t last = sizes_.class_of(fit.max_bytes);
-  for (size_t index = sizes_.class_of(fit.block_bytes); index <= last; ++index) {
+  const size_t last = size_policy_.class_of(fit.max_bytes);
+  for (size_t index = size_policy_.class_of(fit.block_bytes); index <= last; ++index) {
     PinnedBlock* best = find_best(classes_[index], fit);
     if (best == nullptr) continue;
     classes_[index].erase(best);

@@ -8,20 +8,21 @@
 #include <vector>
 
 #include "host/pinned_block.h"
-#include "host/pinned_sizes.h"
+#include "host/pinned_size_policy.h"
 
 namespace ashlar {
 
 class PinnedCache {
  public:
-  explicit PinnedCache(const PinnedSizes& sizes) : sizes_(sizes), classes_(sizes.class_count()) {}
+  explicit PinnedCache(const PinnedSizePolicy& sizes)
+      : size_policy_(sizes), classes_(sizes.class_count()) {}
 
   void insert(PinnedBlock* block);
   // Removes and returns the smallest block that fits; among blocks of equal size, the block
   // inserted last. Returns null if no block fits.
   PinnedBlock* take(const PinnedFit& fit);
-  // Moves all blocks that can be released to the host to `taken`, which excludes parts of the
-  // reserve segment.
+  // Moves all blocks to `taken`, except parts of the reserve segment, which cannot be released to
+  // the host.
   void take_releasable(PinnedBlockList& taken);
   PinnedBlockList take_all();
 
@@ -31,7 +32,7 @@ class PinnedCache {
   // Returns the best fit in one class; null if no block fits.
   static PinnedBlock* find_best(const PinnedBlockList& blocks, const PinnedFit& fit);
 
-  const PinnedSizes& sizes_;
+  const PinnedSizePolicy& size_policy_;
   std::vector<PinnedBlockList> classes_;  // free lists, in order of insertion
 };
 

@@ -12,7 +12,7 @@
 namespace ashlar {
 namespace {
 
-// Ignores a lack of host memory, because the work that failed is retried.
+// Keeps the first error. Ignores kHostOutOfMemory, because the work that failed is retried.
 void keep_first(Status& kept, const Status& status) {
   if (kept.ok() && !status.is(StatusKind::kHostOutOfMemory)) kept = status;
 }
@@ -65,7 +65,7 @@ void PinnedPending::record_uses(PinnedBlock& block, RecordedUses& recorded) {
   });
 }
 
-// Makes the list element first, because a recorded event must not be lost.
+// Allocates the list element first, because a recorded event must not be lost.
 bool PinnedPending::record_use(PinnedBlock& block, const DeviceStream& use,
                                RecordedUses& recorded) {
   Events element = {{use.device, {}, &block}};
@@ -139,7 +139,7 @@ void PinnedPending::recycle_event(Device& device, EventId event) {
 
 void PinnedPending::append_to_queues(Queues& added) {
   queues_.merge(added);
-  for (auto& [key, events] : added) {  // those with a queue already
+  for (auto& [key, events] : added) {  // the streams that already had a queue
     Events& queue = queues_.find(key)->second;
     queue.splice(queue.end(), events);
   }
@@ -250,7 +250,7 @@ void PinnedPending::wait_for_all() noexcept {
       (void)each.device->synchronize_event(each.event).ok();
     }
   }
-  Device* waited_for = nullptr;  // not waited for again by the next wait
+  Device* waited_for = nullptr;  // skips repeated waits for one device
   const auto wait_for_device = [&](Device* device) {
     if (device == waited_for) return;
     waited_for = device;
@@ -262,7 +262,7 @@ void PinnedPending::wait_for_all() noexcept {
   }
   for (const PendingEvent& each : stranded) wait_for_device(each.device);
   MutexLock lock(mutex_);
-  queues_.swap(queues);  // for the destructor
+  queues_.swap(queues);  // the destructor destroys the events
 }
 
 bool PinnedPending::empty() const {

@@ -65,7 +65,7 @@ class PinnedPending {
   };
   // Elements move between lists, and lists between maps, without allocation.
   using Events = std::list<PendingEvent>;
-  using Queues = std::map<Key, Events>;  // never contains an empty queue
+  using Queues = std::map<Key, Events>;  // `queues_` contains no empty queue
   // The events of one device.
   struct DeviceEvents {
     std::vector<EventId> idle;  // for reuse; has capacity for all created events
@@ -88,8 +88,8 @@ class PinnedPending {
   static Key key_of(const DeviceStream& use);
   // Records an event for each use of the block. Removes the uses that were recorded or stranded.
   void record_uses(PinnedBlock& block, RecordedUses& recorded) ASHLAR_EXCLUDES(mutex_);
-  // Records an event for one use. Returns whether the use is recorded or stranded; else it must be
-  // retried.
+  // Records an event for one use. Returns whether the use is recorded or stranded; otherwise the
+  // use must be retried.
   bool record_use(PinnedBlock& block, const DeviceStream& use, RecordedUses& recorded)
       ASHLAR_EXCLUDES(mutex_);
   // Records `event` on the stream of `use`. Returns false if the stream is capturing, because then

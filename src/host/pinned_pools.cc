@@ -8,7 +8,7 @@
 namespace ashlar {
 
 PinnedPool& PinnedPools::pool_for(StreamId stream) {
-  const PoolId id = routes_.pool_for(stream);
+  const PoolId id = routes_.pool_id_for(stream);
   return id.is_default() ? default_ : *pools_.at(id);
 }
 
@@ -21,7 +21,7 @@ Status PinnedPools::begin_routing(PoolId pool, RouteFilter&& filter) {
     filter = *routes_.end(pool);
     routes_.erase(pool);
   });
-  pools_.emplace(pool, std::make_unique<PinnedPool>(pool, sizes_));
+  pools_.emplace(pool, std::make_unique<PinnedPool>(pool, size_policy_));
   undo.dismiss();
   return {};
 }

@@ -18,7 +18,7 @@ namespace ashlar {
 
 // One pool: its cache, and the counts that decide when the pool can be destroyed.
 struct PinnedPool {
-  PinnedPool(PoolId pool_id, const PinnedSizes& sizes) : id(pool_id), cache(sizes) {}
+  PinnedPool(PoolId pool_id, const PinnedSizePolicy& sizes) : id(pool_id), cache(sizes) {}
 
   const PoolId id;
   PinnedCache cache;
@@ -28,9 +28,9 @@ struct PinnedPool {
 
 class PinnedPools {
  public:
-  explicit PinnedPools(const PinnedSizes& sizes) : sizes_(sizes), default_({}, sizes) {}
+  explicit PinnedPools(const PinnedSizePolicy& sizes) : size_policy_(sizes), default_({}, sizes) {}
 
-  // The next five functions work like the functions of the same name in Routes.
+  // The next five functions work like the corresponding functions of Routes.
   PinnedPool& pool_for(StreamId stream);
   Status begin_routing(PoolId pool, RouteFilter&& filter);
   Result<RouteFilter> end_routing(PoolId pool) { return routes_.end(pool); }
@@ -48,7 +48,7 @@ class PinnedPools {
   size_t cached_count() const;  // free blocks in all pools
 
  private:
-  const PinnedSizes& sizes_;
+  const PinnedSizePolicy& size_policy_;
   PinnedPool default_;
   Routes routes_;
   std::map<PoolId, std::unique_ptr<PinnedPool>> pools_;  // the same pools as in `routes_`

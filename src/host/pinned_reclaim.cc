@@ -37,7 +37,8 @@ void PinnedAllocator::make_free(PinnedBlock* block) {
   block->requested_bytes = 0;
   block->state = PinnedState::kFree;
   // Parts of the reserve segment cannot be released, so they are cached regardless of size.
-  if (block->memory.origin == PinnedOrigin::kReserved || sizes_.is_cacheable(block->bytes())) {
+  if (block->memory.origin == PinnedOrigin::kReserved ||
+      size_policy_.is_cacheable(block->bytes())) {
     block->pool->cache.insert(block);
   } else {
     to_release_.push_back(block);
@@ -157,7 +158,7 @@ HostStats PinnedAllocator::stats() const {
   stats.reserve_used_bytes = source_.reserve_used_bytes();
   for (size_t index = 0; index < class_counts_.size(); ++index) {
     if (class_counts_[index] == 0) continue;
-    stats.size_classes.push_back({sizes_.class_bytes(index), class_counts_[index]});
+    stats.size_classes.push_back({size_policy_.class_bytes(index), class_counts_[index]});
   }
   return stats;
 }

@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/relaxed_capture.h"
-#include "host/pinned_sizes.h"
+#include "host/pinned_size_policy.h"
 
 namespace ashlar {
 namespace {
@@ -26,14 +26,15 @@ namespace {
 // Writes to each page, so that the kernel backs it with memory. The pointer is volatile, so that
 // the compiler keeps the stores, which nothing reads.
 void touch(std::byte* begin, std::byte* end) {
-  for (volatile std::byte* at = begin; at < end; at += PinnedSizes::kPageBytes) *at = std::byte{0};
+  for (volatile std::byte* at = begin; at < end; at += PinnedSizePolicy::kPageBytes)
+    *at = std::byte{0};
 }
 
 // Touches all pages on up to `thread_count` threads, but on at most one thread per MiB: starting a
 // thread for less memory costs more than the page faults.
 void touch_on_threads(std::byte* begin, size_t bytes, size_t thread_count) {
   const size_t parts = std::clamp<size_t>(bytes / kMiB, 1, std::max<size_t>(thread_count, 1));
-  const size_t part_bytes = align_up(bytes / parts, PinnedSizes::kPageBytes);
+  const size_t part_bytes = align_up(bytes / parts, PinnedSizePolicy::kPageBytes);
   const auto touch_part = [=](size_t part) {
     const size_t from = std::min(part * part_bytes, bytes);
     const size_t to = part + 1 == parts ? bytes : std::min(from + part_bytes, bytes);
@@ -47,7 +48,7 @@ void touch_on_threads(std::byte* begin, size_t bytes, size_t thread_count) {
   } catch (const std::system_error&) {
     // No more threads can be started, so this thread touches the remaining parts.
   } catch (const std::bad_alloc&) {
-    // The same if memory for a thread is lacking.
+    // There is no memory for another thread, so this thread touches the remaining parts.
   }
   for (size_t part = started; part < parts; ++part) touch_part(part);
   for (std::thread& thread : threads) thread.join();
@@ -67,12 +68,12 @@ PinnedSource::~PinnedSource() {
 
 Status PinnedSource::reserve() {
   if (options_.reserve_segment_bytes == 0) return {};
-  if (options_.reserve_segment_bytes >= PinnedSizes::kRequestLimitBytes) {
+  if (options_.reserve_segment_bytes >= PinnedSizePolicy::kRequestLimitBytes) {
     return Status::out_of_memory(text("a reserve segment of ", options_.reserve_segment_bytes,
                                       " B of pinned memory: no host has an exabyte"));
   }
   Result<PinnedMemory> segment =
-      obtain_fresh(align_up(options_.reserve_segment_bytes, PinnedSizes::kPageBytes));
+      obtain_fresh(align_up(options_.reserve_segment_bytes, PinnedSizePolicy::kPageBytes));
   if (!segment.ok()) return segment.status();
   MutexLock lock(mutex_);
   ASHLAR_CHECK(reserve_.begin == nullptr);
@@ -86,7 +87,7 @@ Result<PinnedMemory> PinnedSource::obtain(size_t bytes) {
 }
 
 std::optional<PinnedMemory> PinnedSource::take_reserved(size_t bytes) {
-  const size_t taken_bytes = align_up(bytes, PinnedSizes::kPageBytes);
+  const size_t taken_bytes = align_up(bytes, PinnedSizePolicy::kPageBytes);
   MutexLock lock(mutex_);
   if (taken_bytes > reserve_.bytes - reserve_used_bytes_) return std::nullopt;
   std::byte* begin = reserve_.begin + reserve_used_bytes_;

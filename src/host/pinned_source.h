@@ -26,15 +26,15 @@ class PinnedSource {
   // Allocates the reserve segment if the options request one. Must be called once, before `obtain`.
   Status reserve();
 
-  // Obtains memory. REQUIRES: `bytes` is below PinnedSizes::kRequestLimitBytes. kOutOfMemory: the
-  // host does not have enough memory left.
+  // Obtains memory. REQUIRES: `bytes` is below PinnedSizePolicy::kRequestLimitBytes. kOutOfMemory:
+  // the host does not have enough memory left.
   Result<PinnedMemory> obtain(size_t bytes);
   // Releases memory. On failure the memory stays pinned and usable. REQUIRES: `memory` is not part
   // of the reserve segment.
   Status release(const PinnedMemory& memory);
 
-  // The size of the part of the reserve segment that `obtain` has handed out. Never decreases,
-  // because no part is handed out twice.
+  // Returns the number of bytes of the reserve segment that `obtain` has handed out. Never
+  // decreases, because no range of the segment is handed out twice.
   size_t reserve_used_bytes() const;
   size_t reserve_bytes() const;
 

@@ -39,13 +39,22 @@ void Poller::run() {
       if (stopping_) return;
       awake_ = false;
     }
-    if (!poll_()) continue;
+    if (!poll_again()) continue;
     {
       MutexLock lock(mutex_);
       awake_ = true;
       if (stopping_) return;
     }
     clock_.sleep_ns(kPeriodNs);
+  }
+}
+
+// An exception, such as std::bad_alloc, must not end the process, so the poll is repeated.
+bool Poller::poll_again() const noexcept {
+  try {
+    return poll_();
+  } catch (...) {
+    return true;
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread that polls every 0.1 ms while the previous poll requests it, and otherwise sleeps on a
+// A thread that polls every 0.1 ms as long as each poll requests another, and otherwise sleeps on a
 // condition variable. The thread starts on the first `wake` and ends with the object. Thread safe.
 #pragma once
 
@@ -32,6 +32,7 @@ class Poller {
 
  private:
   void run();
+  bool poll_again() const noexcept;
 
   Clock& clock_;
   const std::function<bool()> poll_;

@@ -43,16 +43,20 @@ std::string user_metadata() { return ThreadContext::current().user_metadata; }
 
 // Start and stop.
 
-Status History::start(HistoryOptions options) {
+Status History::start(HistoryOptions options, StackRecorder recorder) {
   const bool needs_stacks = options.context != RecordContext::kNever;
-  if (needs_stacks && !options.native_stacks && options.provider == nullptr) {
+  if (needs_stacks && !options.native_stacks && options.provider == nullptr && !recorder) {
     return Status::invalid_argument("recording stacks requires native_stacks or a frame provider");
   }
-  std::shared_ptr<FrameProvider> replaced;  // user code, so it is destroyed without the lock
+  // The replaced provider and recorder are user code, so they are destroyed without the lock.
+  std::shared_ptr<FrameProvider> replaced;
+  std::shared_ptr<const StackRecorder> new_recorder;
+  if (recorder) new_recorder = std::make_shared<const StackRecorder>(std::move(recorder));
   BiasedLock lock(mutex_);
   resize(std::max<size_t>(options.max_entries, 1));  // first, because only this may throw
   if (options.clear) clear();
   replaced = std::move(options_.provider);
+  recorder_.swap(new_recorder);
   skipped_actions_ = 0;
   for (const TraceAction action : options.skip_actions) {
     skipped_actions_ |= uint32_t{1} << static_cast<uint32_t>(action);
@@ -65,9 +69,12 @@ Status History::start(HistoryOptions options) {
 }
 
 void History::stop() {
-  std::shared_ptr<FrameProvider> provider;  // destroyed without the lock, because it is user code
+  // The provider and the recorder are user code, so they are destroyed without the lock.
+  std::shared_ptr<FrameProvider> provider;
+  std::shared_ptr<const StackRecorder> recorder;
   BiasedLock lock(mutex_);
   provider = std::move(options_.provider);
+  recorder = std::move(recorder_);
   is_on_.store(false, std::memory_order_relaxed);
   context_.store(RecordContext::kNever, std::memory_order_relaxed);
   clear();
@@ -116,12 +123,15 @@ StackId History::capture_slow(const void* first) {
 
 StackId History::capture_stack(const void* first) {
   std::shared_ptr<FrameProvider> provider;
+  std::shared_ptr<const StackRecorder> recorder;
   bool native = false;
   {
     BiasedLock lock(mutex_);
     provider = options_.provider;
+    recorder = recorder_;
     native = options_.native_stacks;
   }
+  if (recorder != nullptr) return (*recorder)();
   constexpr size_t kMaxStackDepth = 128;
   std::array<uint64_t, kMaxStackDepth> words{};
   const size_t provided =
@@ -246,6 +256,14 @@ std::vector<TraceEntry> History::entries(size_t max_entries, size_t skip_count) 
   }
   std::reverse(newest_first.begin(), newest_first.end());
   return newest_first;
+}
+
+std::vector<StackId> History::stacks_in_use() const {
+  BiasedLock lock(mutex_);
+  std::vector<StackId> stacks;
+  stacks.reserve(count_);
+  for (size_t i = 0; i < count_; ++i) stacks.push_back(slot(i).operation.stack);
+  return stacks;
 }
 
 History::Position History::position() const {

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A ring buffer of an allocator's most recent operations. An engine records while it holds its own
-// lock, so entries are in order; snapshots read them. Thread safe; no other lock is taken while the
-// history's lock is held (docs/internals/locking.md).
+// A ring buffer of an allocator's most recent operations. Engines record under the lock that guards
+// the operation (in the paged engine, the lock of the block's arena or of the engine), so the
+// entries of one address are in order. Thread safe; no other lock is taken while the history's lock
+// is held (docs/internals/locking.md).
 //
-// Recording an operation never fails: if host memory is exhausted, the history omits the operation.
+// If host memory is exhausted, `record` and `record_fast` omit the operation, and `capture` returns
+// an empty id. Other functions that allocate memory throw std::bad_alloc.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,12 +26,19 @@
 
 namespace ashlar {
 
+// Records stacks in a representation of its own: returns an id for the calling thread's stack, made
+// by recorded_stack_id, or an empty id. Called with no lock held; may throw std::bad_alloc. The
+// owner of the function keeps the stacks. History::stacks_in_use and Engine::stacks_in_use list the
+// stacks that are still needed.
+using StackRecorder = std::function<StackId()>;
+
 class History {
  public:
-  // Starts recording, or continues with other options. kInvalidArgument: stacks are requested, but
-  // the options have neither native_stacks nor a frame provider.
-  Status start(HistoryOptions options);
-  // Stops recording and discards everything except stacks, which live blocks refer to.
+  // Starts recording, or continues with other options. With a recorder, stacks come from the
+  // recorder only. kInvalidArgument: stacks are requested, but the options have neither
+  // native_stacks nor a frame provider, and there is no recorder.
+  Status start(HistoryOptions options, StackRecorder recorder = nullptr);
+  // Stops recording and discards everything except the stacks, because live blocks refer to them.
   void stop();
 
   // Reads in relaxed order: an operation that races with start() or stop() may read either value.
@@ -60,7 +70,8 @@ class History {
   void record_annotation(const TraceEntry& entry, const std::string& text) {
     if (is_on()) append(to_operation(entry), &text);
   }
-  // The compact form of an entry. One operation can also represent both entries of a free.
+  // The compact form of an entry. One operation can also represent the two entries of an immediate
+  // free.
   struct Operation {
     TraceAction action = TraceAction::kAlloc;
     bool is_immediate_free = false;  // kFreeRequested, immediately followed by kFreeCompleted
@@ -100,6 +111,8 @@ class History {
   // Converts the times of the extents' mappings from ticks to microseconds since 1970.
   void convert_times(std::vector<SnapshotExtent>& extents) const;
   const StackTable& stacks() const { return stacks_; }
+  // Returns the stacks that recorded operations refer to, in no particular order.
+  std::vector<StackId> stacks_in_use() const;
 
  private:
   static constexpr auto kInherited =
@@ -124,7 +137,8 @@ class History {
   void append(Operation operation, const std::string* text);
   // Records the operation that `make` returns if the mutex is biased to the calling thread, the
   // thread has no context, no actions are skipped, and the ring needs no new chunk. Otherwise
-  // returns false; the caller must then call record_slow.
+  // returns false; the caller must then call record_slow. Needs no check of is_on: after `stop`,
+  // there are no chunks.
   template <typename Make>
   [[gnu::always_inline]] bool try_record_fast(const Make& make)
       ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
@@ -182,6 +196,8 @@ class History {
 
   mutable BiasedMutex<LockRank::kHistory> mutex_;
   HistoryOptions options_ ASHLAR_GUARDED_BY(mutex_);
+  // Null: stacks come from `options_`. Shared with calls in progress, which hold no lock.
+  std::shared_ptr<const StackRecorder> recorder_ ASHLAR_GUARDED_BY(mutex_);
   uint32_t skipped_actions_ ASHLAR_GUARDED_BY(mutex_) = 0;  // one bit for each TraceAction
   mutable TickClock clock_ ASHLAR_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Chunk>> chunks_ ASHLAR_GUARDED_BY(mutex_);

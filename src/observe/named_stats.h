@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,20 +23,19 @@ struct SettingStat {
 // Resets peaks: the peaks of gauges to the current values, the extremes of durations to none.
 // Counters have no peak.
 struct ResetPeaksVisitor {
-  void operator()(const std::string& /*name*/, auto& quantity) const { quantity.reset_peak(); }
-  void operator()(const std::string& /*name*/, int64_t& /*counter*/) const {}
-  void operator()(const std::string& /*name*/, SettingStat /*given*/) const {}
+  void operator()(std::string_view /*name*/, auto& quantity) const { quantity.reset_peak(); }
+  void operator()(std::string_view /*name*/, int64_t& /*counter*/) const {}
+  void operator()(std::string_view /*name*/, SettingStat /*given*/) const {}
 };
 
 // Resets totals and counters to 0.
 struct ResetTotalsVisitor {
-  void operator()(const std::string& /*name*/, auto& quantity) const { quantity.reset_totals(); }
-  void operator()(const std::string& /*name*/, int64_t& counter) const { counter = 0; }
-  void operator()(const std::string& /*name*/, SettingStat /*given*/) const {}
+  void operator()(std::string_view /*name*/, auto& quantity) const { quantity.reset_totals(); }
+  void operator()(std::string_view /*name*/, int64_t& counter) const { counter = 0; }
+  void operator()(std::string_view /*name*/, SettingStat /*given*/) const {}
 };
 
-// Lists values under PyTorch's names, which have the form "<quantity>.<value>". Times are in
-// microseconds.
+// Lists values under PyTorch's names, such as "allocation.all.peak". Times are in microseconds.
 struct FlattenVisitor {
   std::vector<std::pair<std::string, int64_t>>& flat;
 

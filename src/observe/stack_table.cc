@@ -64,7 +64,7 @@ StackId StackTable::intern(const RawStack& stack) {
 
 StackId StackTable::add_to(SnapshotTables& tables, StackId stack, SnapshotCache& cache,
                            const Symbolizer& symbolizer) const {
-  if (stack == StackId()) return {};
+  if (stack == StackId() || is_recorded_stack(stack)) return {};
   if (const auto known = cache.stacks.find(stack); known != cache.stacks.end()) {
     return known->second;
   }

@@ -25,6 +25,12 @@ struct RawStack {
   std::shared_ptr<FrameProvider> provider;  // null if there are no provided words
 };
 
+// Ids of stacks that a StackRecorder keeps instead of a StackTable (observe/history.h). The number
+// is below 2^31.
+inline constexpr uint32_t kRecordedStackBit = uint32_t{1} << 31;
+inline StackId recorded_stack_id(uint32_t number) { return StackId(number | kRecordedStackBit); }
+inline bool is_recorded_stack(StackId stack) { return (stack.value() & kRecordedStackBit) != 0; }
+
 class StackTable {
  public:
   // Returns the id of the stack, which is valid for the lifetime of the table. An empty stack has
@@ -39,7 +45,8 @@ class StackTable {
     std::map<std::vector<uint32_t>, StackId> stacks_by_content;
   };
   // Adds the stack and its frames to the tables of a snapshot, unless `cache` has them, and returns
-  // the stack's id in the snapshot. Use one `cache` per snapshot.
+  // the stack's id in the snapshot. Use one `cache` per snapshot. Stacks of a StackRecorder have no
+  // frames here: their id in the snapshot is 0.
   StackId add_to(SnapshotTables& tables, StackId stack, SnapshotCache& cache,
                  const class Symbolizer& symbolizer) const;
 

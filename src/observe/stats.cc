@@ -43,7 +43,7 @@ void for_each_quantity(Stats& stats, const Visit& visit) {
   for (auto& [id, usage] : stats.pools) {
     const std::string pool = std::to_string(id.capture) + "_" + std::to_string(id.user);
     for_each_usage_quantity("pool." + pool, usage, visit);
-    // PyTorch has a name for this quantity of private pools only; the other name is Ashlar's.
+    // PyTorch names this quantity only for private pools; pool.0_0.reserved_bytes is Ashlar's name.
     visit(id.is_default() ? "pool.0_0.reserved_bytes" : "reserved_bytes_by_private_pools." + pool,
           usage.reserved_bytes);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads libdw at run time, so that Ashlar builds without it. Declares libdw's functions as its
-// documentation does.
+// Loads libdw at run time, so that Ashlar builds without it. Declares pointers to libdw's
+// functions, with void* for its opaque types.
 #include "observe/symbols.h"
 
 #include <cxxabi.h>
@@ -54,8 +54,8 @@ class Symbolizer::DebugInfo {
   DebugInfo(const DebugInfo&) = delete;
   DebugInfo& operator=(const DebugInfo&) = delete;
 
-  // Sets the fields of `frame` that the debug information contains. Returns false if it has no name
-  // for the address.
+  // Sets the fields of `frame` that the debug information contains. Returns false if the debug
+  // information has no name for the address.
   bool describe(uint64_t address, Frame& frame) const;
 
  private:

@@ -12,7 +12,7 @@
 
 namespace ashlar {
 
-// Not thread safe. One object should be used for many addresses, because it caches the debug
+// Not thread safe. Use one object for many addresses, because the object caches the debug
 // information.
 class Symbolizer {
  public:

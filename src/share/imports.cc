@@ -4,6 +4,8 @@
 #include "share/imports.h"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 
 #include "base/text.h"
 #include "device/relaxed_capture.h"
@@ -12,12 +14,22 @@ namespace ashlar {
 
 namespace {
 
+struct KeptImport {
+  std::shared_ptr<Import> import;
+  KeptImport* next = nullptr;
+};
+// A lock-free list, because a forked child could inherit a locked mutex. Keeps the imports
+// reachable; no thread reads the elements.
+std::atomic<KeptImport*> kept_imports{nullptr};
+
 // Keeps an import open until the process exits, because work may still use its memory.
 void keep_open(std::shared_ptr<Import> import) {
-  static Mutex mutex;
-  static auto* const kept = std::make_unique<std::vector<std::shared_ptr<Import>>>().release();
-  MutexLock lock(mutex);
-  kept->push_back(std::move(import));
+  KeptImport* kept = std::make_unique<KeptImport>(KeptImport{std::move(import)}).release();
+  kept->next = kept_imports.load(std::memory_order_relaxed);
+  // Release order suffices, because no thread reads the elements.
+  while (!kept_imports.compare_exchange_weak(kept->next, kept, std::memory_order_release,
+                                             std::memory_order_relaxed)) {
+  }
 }
 
 }  // namespace
@@ -258,8 +270,9 @@ Status Imports::trim() {
 }
 
 // Waits for the work that uses the import, in relaxed capture mode, because a capture may be in
-// progress. Returns whether no work can be using the import any more. This includes a lost device,
-// whose work has ended. Waiting for a capturing stream would invalidate its capture.
+// progress. Returns whether no work can be using the import any more. The work of a lost device has
+// ended. A capturing stream is not waited for, because that would invalidate the capture; the
+// import then counts as used.
 bool Imports::wait(PendingClose& closing) {
   const auto is_over = [](const Status& waited) {
     return waited.ok() || waited.is(StatusKind::kDeviceLost);

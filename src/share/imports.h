@@ -4,7 +4,7 @@
 // handle again returns the same memory at the same address, with one lease. A closed import is
 // released after the work that its streams had queued before the close; only `trim` and the
 // destructor wait for a device. Thread safe. Holds no lock during socket and device calls, except
-// when it grants another device access.
+// when granting another device access.
 #pragma once
 
 #include <chrono>
@@ -54,8 +54,8 @@ class Imports {
   // Closes an import: releases it once the work queued so far on the streams in `uses` has
   // finished. Never waits.
   void close(std::shared_ptr<Import> import, std::vector<DeviceStream> uses);
-  // Releases closed imports whose streams have finished. Returns the first error since an error was
-  // last returned, whether it occurred in this call or was deferred.
+  // Releases closed imports whose streams have finished. Returns the first unreported error, which
+  // may stem from an earlier call.
   Status collect();
   // Like `collect`, but first waits for the devices of destroyed streams: only a wait for the whole
   // device covers work that a destroyed stream still has.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The importer's connection to an exporter. After the first granted request, the exporter keeps the
-// block, while it runs, until the connection is closed. When the importer closes the connection or
-// exits, the kernel notifies the exporter. Not thread safe, except is_exporter_alive.
+// block until the connection is closed or the exporter exits. When the importer closes the
+// connection or exits, the kernel notifies the exporter. Not thread safe, except is_exporter_alive.
 #pragma once
 
 #include <chrono>

@@ -140,6 +140,36 @@ Status check_numbers(const ShareHandle& handle) {
   return {};
 }
 
+// PyTorch's handles begin with a version and the kind of the memory.
+constexpr size_t kPyTorchPrefixBytes = 2;
+constexpr uint8_t kPyTorchVersion = 2;  // the newest known
+constexpr char kPyTorchAllocation = 'c';
+constexpr char kPyTorchExpandable = 'e';
+
+bool has_pytorch_prefix(std::string_view bytes) {
+  if (bytes.size() < kPyTorchPrefixBytes || bytes.starts_with(kMagic)) return false;
+  return bytes[1] == kPyTorchAllocation || bytes[1] == kPyTorchExpandable;
+}
+
+// Checks that the bytes are PyTorch's handle of a plain allocation.
+Status check_pytorch_handle(std::string_view bytes) {
+  const auto version = static_cast<uint8_t>(bytes[0]);
+  if (version == 0 || version > kPyTorchVersion) {
+    return invalid_handle_error(text("it has PyTorch's format, version ", int{version},
+                                     " (expected 1 to ", int{kPyTorchVersion}, ")"));
+  }
+  if (bytes[1] == kPyTorchExpandable) {
+    return Status::format(
+        "the handle is for an expandable segment of PyTorch's own allocator, which only PyTorch "
+        "can open: set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False in the process that "
+        "shares");
+  }
+  if (bytes.size() != kPyTorchPrefixBytes + sizeof(AllocationHandle)) {
+    return invalid_handle_error(text("it has PyTorch's format but ", bytes.size(), " bytes"));
+  }
+  return {};
+}
+
 ShareHandle bare_handle(std::string_view bytes) {
   ShareHandle handle;
   handle.is_bare = true;
@@ -172,6 +202,10 @@ std::string to_bytes(const ShareHandle& handle) {
 Result<ShareHandle> parse_share_handle(std::string_view bytes) {
   if (bytes.size() == sizeof(AllocationHandle) && !bytes.starts_with(kMagic)) {
     return bare_handle(bytes);
+  }
+  if (has_pytorch_prefix(bytes)) {
+    if (Status known = check_pytorch_handle(bytes); !known.ok()) return known;
+    return bare_handle(bytes.substr(kPyTorchPrefixBytes));
   }
   if (Status known = check_version(bytes); !known.ok()) return known;
   ShareHandle handle;

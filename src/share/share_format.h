@@ -29,8 +29,8 @@ struct ShareHandle {
     kExtents = 'e',     // part of granules that the exporter sends as file descriptors
   };
   Kind kind = Kind::kAllocation;
-  // Whether the handle is a bare AllocationHandle (cudaIpcMemHandle_t), PyTorch's oldest handle
-  // format. If so, only `allocation` is set.
+  // Whether the handle is a bare AllocationHandle (cudaIpcMemHandle_t), with or without the prefix
+  // of PyTorch's newer formats. If so, only `allocation` is set.
   bool is_bare = false;
   DeviceUuid device{};
   ExporterToken exporter{};

@@ -11,9 +11,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "base/check.h"
 #include "base/fd_passing.h"
+#include "base/host_memory.h"
 #include "base/text.h"
 #include "base/thread.h"
 
@@ -59,35 +61,32 @@ ShareServer::~ShareServer() {
 
 Result<std::string> ShareServer::share(Block* block) {
   engine_.pin(block);  // the first step, because a pinned block is not paused and keeps its memory
+  ScopeGuard unpin([&] { engine_.unpin(block); });
   const BlockMemory memory = engine_.block_memory(block);
   Result<ShareHandle> handle = describe(*block, memory);
-  Status ready = handle.status();
-  if (ready.ok()) {
-    MutexLock lock(mutex_);
-    ready = start_locked();
-  }
-  if (!ready.ok()) {
-    engine_.unpin(block);
-    return ready;
-  }
-  bool is_first = true;
-  std::string bytes;
-  {
-    MutexLock lock(mutex_);
-    handle->exporter = token_;
-    const auto [known, inserted] = ids_.try_emplace(block, last_id_ + 1);
-    is_first = inserted;
-    SharedBlock& shared = shared_[known->second];
-    if (is_first) {
-      handle->share_id = ++last_id_;
-      shared.block = block;
-      shared.extents = memory.extents;
-      shared.handle = to_bytes(*handle);
-    }
+  if (!handle.ok()) return handle.status();
+  MutexLock lock(mutex_);
+  if (Status started = start_locked(); !started.ok()) return started;
+  if (const auto known = ids_.find(block); known != ids_.end()) {
+    SharedBlock& shared = shared_.at(known->second);
+    std::string bytes = shared.handle;
     ++shared.share_count;
-    bytes = shared.handle;
+    return bytes;  // unpins, because a SharedBlock has one pin
   }
-  if (!is_first) engine_.unpin(block);  // a SharedBlock has one pin
+  handle->exporter = token_;
+  handle->share_id = last_id_ + 1;
+  SharedBlock shared;
+  shared.block = block;
+  shared.extents = memory.extents;
+  shared.handle = to_bytes(*handle);
+  shared.share_count = 1;
+  std::string bytes = shared.handle;
+  const auto added = shared_.emplace(handle->share_id, std::move(shared)).first;
+  ScopeGuard undo([&]() ASHLAR_REQUIRES(mutex_) { shared_.erase(added); });
+  ids_.emplace(block, handle->share_id);
+  undo.dismiss();
+  unpin.dismiss();
+  ++last_id_;
   return bytes;
 }
 
@@ -183,8 +182,8 @@ Status ShareServer::start_locked() {
 
 void ShareServer::serve(int listening_fd, int stop_fd) {
   std::vector<ImporterConnection> importers;
-  while (serve_once(listening_fd, stop_fd, importers)) {
-  }
+  run_steps([&] { return serve_once(listening_fd, stop_fd, importers); },
+            [&] { return is_readable_now(stop_fd); });
   for (ImporterConnection& importer : importers) close_connection(importer);
 }
 
@@ -210,7 +209,7 @@ bool ShareServer::serve_once(int listening_fd, int stop_fd,
   for (size_t i = 0; i < importers.size(); ++i) {
     const bool is_readable = polled[i + 2].revents != 0;
     const bool is_late = !is_readable && !importers[i].lease && now >= importers[i].deadline;
-    if (is_late || (is_readable && !respond(importers[i]))) close_connection(importers[i]);
+    if (is_late || (is_readable && !try_respond(importers[i]))) close_connection(importers[i]);
   }
   std::erase_if(importers,
                 [](const ImporterConnection& importer) { return !importer.socket.valid(); });
@@ -218,7 +217,8 @@ bool ShareServer::serve_once(int listening_fd, int stop_fd,
   return true;
 }
 
-// Accepts a connection. Closes it without a response if the peer is another user.
+// Accepts a connection. Closes the connection without a response if the peer belongs to another
+// user.
 void ShareServer::accept_importer(int listening_fd, std::vector<ImporterConnection>& importers) {
   Result<UniqueFd> socket = accept_pending(listening_fd);
   if (!socket.ok()) {
@@ -238,6 +238,16 @@ void ShareServer::accept_importer(int listening_fd, std::vector<ImporterConnecti
   importer.socket = *std::move(socket);
   importer.deadline = std::chrono::steady_clock::now() + limits_.request_timeout;
   importers.push_back(std::move(importer));
+}
+
+// If host memory runs out, the connection must be closed: the request has been read and cannot be
+// handled again.
+bool ShareServer::try_respond(ImporterConnection& importer) {
+  try {
+    return respond(importer);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 bool ShareServer::respond(ImporterConnection& importer) {

@@ -3,7 +3,8 @@
 // The exporter's side of sharing: the shared blocks, and a thread that serves importers on an
 // abstract Unix socket. An importer receives the block's file descriptors, if any, and, with the
 // open connection, a lease: the block is not reused before the share and all leases have ended. A
-// lease ends when its connection closes for any reason, so a killed importer leaves nothing behind.
+// lease ends when its connection closes for any reason, so a killed importer leaves no lease
+// behind.
 //
 // The first share creates the socket and the thread. The server accepts only processes of the same
 // user. A peer cannot block the thread, which sends only what the socket accepts immediately and
@@ -83,7 +84,8 @@ class ShareServer {
   void serve(int listening_fd, int stop_fd);
   bool serve_once(int listening_fd, int stop_fd, std::vector<ImporterConnection>& importers);
   void accept_importer(int listening_fd, std::vector<ImporterConnection>& importers);
-  // Handles one request. Returns false if the connection must be closed.
+  // Handle one request. Return false if the connection must be closed. try_respond does not throw.
+  bool try_respond(ImporterConnection& importer);
   bool respond(ImporterConnection& importer);
   Decision decide(const ShareRequest& request, ImporterConnection& importer);
   void close_connection(ImporterConnection& importer);

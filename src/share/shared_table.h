@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ashlar/status.h"
+#include "base/host_memory.h"
 #include "base/mutex.h"
 
 namespace ashlar {
@@ -23,8 +24,8 @@ class SharedTable {
   // A value is owned by the callers; the table has only a weak reference.
   using Shared = std::shared_ptr<Value>;
 
-  // Returns the live value of the key, or creates it if there is none. If creation fails, the
-  // waiting callers try in turn to create the value, until one of them succeeds.
+  // Returns the live value of the key, or creates it if there is none. If creation fails or throws,
+  // the waiting callers try in turn to create the value, until one of them succeeds.
   Result<Shared> find_or_create(const std::string& key,
                                 const std::function<Result<Shared>()>& create) {
     MutexLock lock(mutex_);
@@ -37,16 +38,19 @@ class SharedTable {
     }
     erase_expired();
     slots_[key] = {true, {}};
+    // Runs with the lock held.
+    ScopeGuard undo([&]() ASHLAR_REQUIRES(mutex_) {
+      slots_.erase(slots_.find(key));
+      changed_.notify_all();
+    });
     Result<Shared> created = Status::invalid_argument("not created yet");
     {
       MutexUnlock unlocked(mutex_);
       created = create();
     }
-    if (created.ok()) {
-      slots_[key] = {false, *created};
-    } else {
-      slots_.erase(key);
-    }
+    if (!created.ok()) return created;
+    undo.dismiss();
+    slots_.find(key)->second = {false, *created};
     changed_.notify_all();
     return created;
   }

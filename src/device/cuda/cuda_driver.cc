@@ -48,7 +48,7 @@ std::string CudaDriver::error_text(int code) const {
 }
 
 gpu::DriverResult CudaDriver::device_count(int& count) {
-  const gpu::DriverResult counted = VendorDriver::device_count(count);
+  const gpu::DriverResult counted = CommonDriver::device_count(count);
   contexts_.assign(static_cast<size_t>(count), nullptr);
   return counted;
 }
@@ -58,7 +58,7 @@ gpu::DriverResult CudaDriver::query_device(int device, gpu::DeviceInfo& info) {
   // handle in all drivers so far.
   int handle = 0;
   if (const gpu::DriverResult got = cuda_api_.device_get(&handle, device); !got.ok()) return got;
-  if (const gpu::DriverResult got = VendorDriver::query_device(handle, info); !got.ok()) return got;
+  if (const gpu::DriverResult got = CommonDriver::query_device(handle, info); !got.ok()) return got;
   info.has_stream_ordered_pool = has_attribute(handle, kAttributeMemoryPools);
   info.has_rdma = has_attribute(handle, kAttributeRdmaWithVirtualMemory);
   info.multicast_unavailable_reason = multicast_unavailable_reason(handle);
@@ -108,7 +108,7 @@ Result<std::vector<ProcessMemoryUsage>> CudaDriver::processes(const gpu::DeviceI
 // the value cannot be an address, the query fails. `info` stays kUnknown in both cases, so this
 // failure is ignored.
 gpu::DriverResult CudaDriver::query_address(DeviceAddress at, gpu::AddressInfo& info) {
-  const gpu::DriverResult got = VendorDriver::query_address(at, info);
+  const gpu::DriverResult got = CommonDriver::query_address(at, info);
   return got.code == gpu::kInvalidValue ? gpu::DriverResult{got.call, gpu::abi::kSuccess} : got;
 }
 
@@ -183,9 +183,9 @@ gpu::DriverResult CudaDriver::unload_kernels(gpu::Handle kernels) {
   return cuda_api_.module.unload(gpu::native<Module>(kernels));
 }
 
-// Since CUDA 12.2, a kernel is loaded lazily at its first launch, which may synchronize the device.
-// That would deadlock if a running kernel of Ashlar waited for the new kernel. The kernel is
-// therefore loaded here, if the driver has cuFuncLoad (since CUDA 12.4).
+// Since CUDA 12.2, a kernel is by default loaded at its first launch, which may synchronize the
+// device. That would deadlock if a running kernel of Ashlar waited for the new kernel. The kernel
+// is therefore loaded here, if the driver has cuFuncLoad (since CUDA 12.4).
 gpu::DriverResult CudaDriver::find_kernel(gpu::Handle kernels, const char* name,
                                           gpu::Handle& kernel) {
   Kernel found = nullptr;

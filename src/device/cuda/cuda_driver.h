@@ -9,7 +9,7 @@
 
 #include "device/cuda/nvml.h"
 #include "device/driver_library.h"
-#include "device/gpu/vendor_driver.h"
+#include "device/gpu/common_driver.h"
 
 namespace ashlar::cuda {
 
@@ -30,7 +30,7 @@ struct MulticastObjectProp {
   unsigned long long flags;
 };
 
-// Contexts, of which each device has one, and their access to other devices.
+// The primary contexts of the devices, and peer access between contexts.
 struct ContextApi {
   gpu::abi::Function<Context*, int> retain_primary;
   gpu::abi::Function<int> release_primary;
@@ -87,11 +87,11 @@ struct CudaApi {
 // three of them.
 Result<CudaApi> load_api(const DriverLibrary& library);
 
-class CudaDriver final : public gpu::VendorDriver {
+class CudaDriver final : public gpu::CommonDriver {
  public:
   // If `monitor` is an error, `processes` fails with its message.
   CudaDriver(DriverLibrary library, const CudaApi& api, Result<Nvml> monitor)
-      : VendorDriver(std::move(library), api.shared),
+      : CommonDriver(std::move(library), api.shared),
         cuda_api_(api),
         monitor_(std::move(monitor)) {}
 
@@ -106,7 +106,7 @@ class CudaDriver final : public gpu::VendorDriver {
   void leave_context(const gpu::SavedContext& saved) override;
   Result<std::vector<ProcessMemoryUsage>> processes(const gpu::DeviceInfo& info) override;
   gpu::DriverResult query_address(DeviceAddress at, gpu::AddressInfo& info) override;
-  // The multicast functions. REQUIRES: DeviceInfo::multicast_unavailable_reason is empty.
+  // The multicast functions require that DeviceInfo::multicast_unavailable_reason is empty.
   gpu::DriverResult multicast_granularity(const MulticastRequest& request, size_t& bytes) override;
   gpu::DriverResult create_multicast(const MulticastRequest& request, gpu::Handle& object) override;
   gpu::DriverResult add_to_multicast(gpu::Handle object, int device) override;

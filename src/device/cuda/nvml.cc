@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kLibraryName = "libnvidia-ml.so.1";
 constexpr int kInsufficientSize = 7;                       // NVML_ERROR_INSUFFICIENT_SIZE
 constexpr unsigned long long kNotAvailable = ~0ULL;        // NVML_VALUE_NOT_AVAILABLE
-constexpr unsigned kMaxProcessCount = 1U << 16;            // more than a device can serve
+constexpr unsigned kMaxProcessCount = 1U << 16;            // limit on the record buffer
 constexpr std::array<size_t, 4> kHyphens = {4, 6, 8, 10};  // a hyphen precedes these bytes
 
 // Formats a UUID as NVML expects it: "GPU-8a3c1d2e-…".

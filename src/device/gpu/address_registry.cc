@@ -142,12 +142,12 @@ void AddressRegistry::remove_mappings(AddressRange range) {
   }
 }
 
-// --- queries
-
 void AddressRegistry::set_peer_access(DeviceIndex accessor, DeviceIndex owner, bool enabled) {
   WriterLock lock(mutex_);
   peer_access_[accessor.value() * device_count_ + owner.value()] = enabled;
 }
+
+// --- queries
 
 std::optional<AddressDescription> AddressRegistry::describe(DeviceAddress at) const {
   ReaderLock lock(mutex_);

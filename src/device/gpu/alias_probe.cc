@@ -164,8 +164,8 @@ DriverResult AliasProbe::store_pattern(StoreMethod store, DeviceAddress to) {
 }
 
 // Loads data from a mapping. If the store was a device copy, the load is a device copy to
-// `scratch_`. It clears `scratch_` first, because the pattern left there by the store would hide a
-// failed load.
+// `scratch_`. In that case, clears `scratch_` first, because the pattern that the store left there
+// would hide a failed load.
 DriverResult AliasProbe::load(StoreMethod store, DeviceAddress from) {
   if (store == StoreMethod::kDeviceCopy) {
     const DriverResult cleared = driver_.fill(scratch_, 0, bytes_, *stream_);

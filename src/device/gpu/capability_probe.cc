@@ -60,8 +60,8 @@ bool can_share_allocations(Driver& driver) {
   return is_shared;
 }
 
-// Returns whether the driver can create such extents. The result is also true if device memory ran
-// out: a driver that reports kOutOfMemory supports the call.
+// Returns whether the driver can create extents as requested. The result is also true if device
+// memory ran out: a driver that reports kOutOfMemory supports the call.
 bool can_create_extents(Driver& driver, const Driver::CreateRequest& request) {
   const ProbeExtent extent(driver, request);
   return extent.created().ok() || extent.created().code == kOutOfMemory;

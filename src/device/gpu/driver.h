@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The driver calls that GpuDevice makes, under vendor-neutral names. vendor_driver.h implements the
+// The driver calls that GpuDevice makes, under vendor-neutral names. common_driver.h implements the
 // calls that CUDA and HIP share.
 //
 // This layer is thin: implementations convert arguments and results, but do not check arguments.
-// Streams, events, graphs and nodes are the driver's handles, as integers. Thread safe, like the
+// `StreamId`, `NodeId` and `Handle` hold the driver's handles as integers. Thread safe, like the
 // drivers. Unless documented otherwise, a call requires that the thread has entered a device's
 // context.
 #pragma once
@@ -47,7 +47,7 @@ struct DeviceInfo {
   std::string multicast_unavailable_reason = "this vendor's driver has no multicast";
 };
 
-// The context that was current before enter_context. leave_context restores it.
+// The context that was current before enter_context, for leave_context.
 struct SavedContext {
   Handle previous = 0;  // HIP only: the previous device. CUDA keeps a stack of contexts.
   bool is_changed = false;

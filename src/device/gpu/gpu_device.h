@@ -3,7 +3,7 @@
 // Implements `Device` on a vendor's driver (driver.h), and adds two things that the contract
 // promises but drivers do not provide: it checks arguments against registries of ids, addresses and
 // ranges before it calls the driver (address_registry.h, event_registry.h, graph_registry.h,
-// stream_registry.h), and it translates error codes (driver_errors.h).
+// pinned_memory_registry.h, stream_registry.h), and it translates error codes (driver_errors.h).
 // docs/internals/gpu_devices.md gives the reasons.
 //
 // The device uses the process's primary context, shared with the vendor's runtime and other
@@ -138,6 +138,11 @@ class GpuDevice final : public Device {
   Status unload_kernels(Handle kernels);
   Result<Handle> find_kernel(Handle kernels, const char* name);
   Status launch(const Driver::LaunchRequest& launch, StreamId stream);
+  // Keeps `object` while the graph that the stream is capturing exists, or a launch of it is in
+  // progress. The same holds for graphs that include this graph. A thread of the driver may
+  // release the last reference, so the object's destructor must not call the device.
+  // kInvalidArgument: the stream is not capturing, or its capture was invalidated.
+  Status retain_in_graph(StreamId stream, std::shared_ptr<const void> object);
   // Returns kInvalidArgument if this device does not have `wanted` access to the whole range.
   Status check_access(AddressRange range, Access wanted);
 
@@ -203,8 +208,8 @@ class GpuDevice final : public Device {
                         size_t bytes);
 
   Result<CaptureInfo> capture_info(StreamId stream);
-  // If the program ended the capture that makes the graph with the driver's own functions, adds the
-  // graph to the registry.
+  // Adds the graph to the registry if the program ended its capture with the driver's own
+  // functions instead of end_capture.
   void find_foreign_graph(GraphId graph);
   // Returns kUnsupported if the stream is capturing.
   Status check_not_capturing(StreamId stream, const char* action);

@@ -313,7 +313,7 @@ Status GpuDevice::check_maps_with_size(Handle extent, size_t bytes) {
   Status mapped = to_status(driver().map(range, extent));
   if (mapped.ok()) (void)driver().unmap(range);
   (void)driver().free_addresses(range);
-  // CUDA reports a part of an extent as unsupported.
+  // CUDA reports an attempt to map part of an extent as unsupported.
   const bool has_other_size =
       mapped.is(StatusKind::kInvalidArgument) || mapped.is(StatusKind::kUnsupported);
   return has_other_size ? other_size : mapped;

@@ -9,8 +9,7 @@
 namespace ashlar::gpu {
 namespace {
 
-// A host function of the user. Drivers pass a single pointer to the callbacks below, which points
-// to a HostCall.
+// A host function of the user. The driver passes a pointer to it to run_once or run_repeatedly.
 struct HostCall {
   explicit HostCall(std::function<void()> host_function) : function(std::move(host_function)) {}
   std::function<void()> function;
@@ -23,8 +22,9 @@ void run_once(void* user_data) noexcept {
   call->function();
 }
 void run_repeatedly(void* user_data) noexcept { static_cast<HostCall*>(user_data)->function(); }
-void delete_host_call(void* user_data) noexcept {
-  const std::unique_ptr<HostCall> call(static_cast<HostCall*>(user_data));
+template <typename T>
+void delete_object(void* user_data) noexcept {
+  const std::unique_ptr<T> object(static_cast<T*>(user_data));
 }
 
 }  // namespace
@@ -263,7 +263,7 @@ Status GpuDevice::call_host(StreamId stream, std::function<void()> function) {
 Status GpuDevice::call_host_in_capture(StreamId stream, Handle graph,
                                        std::function<void()> function) {
   HostCall* user_data = std::make_unique<HostCall>(std::move(function)).release();
-  Status kept = to_status(driver().attach_user_object(graph, {user_data, delete_host_call}));
+  Status kept = to_status(driver().attach_user_object(graph, {user_data, delete_object<HostCall>}));
   return kept.ok() ? to_status(driver().call_host(stream, run_repeatedly, user_data)) : kept;
 }
 
@@ -319,6 +319,20 @@ Result<CaptureState> GpuDevice::capture_state(StreamId stream) {
     if (info->status == CaptureStatus::kNone) return CaptureState{};
     return CaptureState{info->status, CaptureId(info->id), GraphId(info->graph),
                         std::move(info->tail)};
+  });
+}
+
+Status GpuDevice::retain_in_graph(StreamId stream, std::shared_ptr<const void> object) {
+  return call_on_stream(stream, [&]() -> Status {
+    const Result<CaptureInfo> info = capture_info(stream);
+    if (!info.ok()) return info.status();
+    if (info->status != CaptureStatus::kActive) {
+      return Status::invalid_argument(text("stream ", stream, " has no valid capture"));
+    }
+    using Reference = std::shared_ptr<const void>;
+    Reference* retained = std::make_unique<Reference>(std::move(object)).release();
+    return to_status(
+        driver().attach_user_object(info->graph, {retained, delete_object<Reference>}));
   });
 }
 

@@ -85,13 +85,6 @@ void GraphRegistry::remove_nodes(GraphId graph) {
   remove_nodes_locked(graph);
 }
 
-std::vector<GraphId> GraphRegistry::all() const {
-  MutexLock lock(mutex_);
-  std::vector<GraphId> ids;
-  for (const auto& [id, graph] : graphs_) ids.push_back(id);
-  return ids;
-}
-
 void GraphRegistry::remove_nodes_locked(GraphId graph) {
   std::erase_if(nodes_, [&](const auto& node) { return node.second == graph; });
   std::erase_if(captures_, [&](const auto& capture) { return capture.second == graph; });

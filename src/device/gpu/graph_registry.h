@@ -29,7 +29,8 @@ class GraphRegistry {
   // functions: removes the nodes of that capture, because the program may destroy the graph
   // unnoticed, and adds the graph.
   void update_capture(StreamId stream, const CaptureInfo& info);
-  // Returns the stream whose last known capture makes the graph, if the graph is not finished.
+  // Returns the stream whose last known capture makes the graph; nullopt if there is none, or if
+  // the graph is finished.
   std::optional<StreamId> capturing_stream(GraphId graph) const;
   // Adds nodes that belong to the same graph as `sibling`. Does nothing if `sibling` is unknown.
   void add_nodes(NodeId sibling, const std::vector<NodeId>& nodes);
@@ -44,7 +45,6 @@ class GraphRegistry {
   // Removes the nodes of a capture that ended without a graph, and the graph if update_capture has
   // added it.
   void remove_nodes(GraphId graph);
-  std::vector<GraphId> all() const;
 
  private:
   void remove_nodes_locked(GraphId graph) ASHLAR_REQUIRES(mutex_);

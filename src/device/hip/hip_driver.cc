@@ -16,7 +16,7 @@ Result<HipApi> load_api(const DriverLibrary& library) {
   loader.require(api.get_error_string, "hipGetErrorString");
   loader.require(api.get_last_error, "hipGetLastError");
   // The runtime keeps each thread's last error for hipGetLastError. Ashlar's failures must not
-  // surface in other code, so hipGetLastError is called after each failure, which clears it.
+  // surface in other code, so hipGetLastError is called after each failure to clear the error.
   loader.call_after_failures(api.get_last_error);
   loader.require(api.runtime_get_version, "hipRuntimeGetVersion");
   loader.require(api.get_device, "hipGetDevice");
@@ -39,13 +39,13 @@ std::string HipDriver::error_text(int code) const {
 }
 
 gpu::DriverResult HipDriver::device_count(int& count) {
-  const gpu::DriverResult counted = VendorDriver::device_count(count);
+  const gpu::DriverResult counted = CommonDriver::device_count(count);
   if (!counted.ok() || count == 0) return counted;
   return hip_api_.runtime_get_version(&runtime_version_);
 }
 
 gpu::DriverResult HipDriver::query_device(int device, gpu::DeviceInfo& info) {
-  if (const gpu::DriverResult got = VendorDriver::query_device(device, info); !got.ok()) return got;
+  if (const gpu::DriverResult got = CommonDriver::query_device(device, info); !got.ok()) return got;
   info.has_stream_ordered_pool = has_attribute(device, kAttributeMemoryPools);
   // If the query fails, the device has no virtual memory.
   const bool has_functions = api().vmm.get_allocation_granularity.is_loaded();
@@ -81,11 +81,11 @@ Result<std::vector<ProcessMemoryUsage>> HipDriver::processes(const gpu::DeviceIn
 // For unknown addresses, some HIP versions fail and others return zeros. `info` stays kUnknown in
 // both cases, so a failure is ignored.
 gpu::DriverResult HipDriver::query_address(DeviceAddress at, gpu::AddressInfo& info) {
-  return {VendorDriver::query_address(at, info).call, gpu::abi::kSuccess};
+  return {CommonDriver::query_address(at, info).call, gpu::abi::kSuccess};
 }
 
 gpu::DriverResult HipDriver::import_fd(int fd, gpu::Handle& extent) {
-  if (runtime_version_ >= kFirstVersionWithFdAsPointer) return VendorDriver::import_fd(fd, extent);
+  if (runtime_version_ >= kFirstVersionWithFdAsPointer) return CommonDriver::import_fd(fd, extent);
   return import_handle(&fd, gpu::abi::kHandlePosixFd, extent);
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "device/driver_library.h"
-#include "device/gpu/vendor_driver.h"
+#include "device/gpu/common_driver.h"
 
 namespace ashlar::hip {
 
@@ -41,10 +41,10 @@ struct HipApi {
 // three of them.
 Result<HipApi> load_api(const DriverLibrary& library);
 
-class HipDriver final : public gpu::VendorDriver {
+class HipDriver final : public gpu::CommonDriver {
  public:
   HipDriver(DriverLibrary library, const HipApi& api)
-      : VendorDriver(std::move(library), api.shared), hip_api_(api) {}
+      : CommonDriver(std::move(library), api.shared), hip_api_(api) {}
 
   std::string_view backend() const override { return "hip"; }
   std::string error_text(int code) const override;

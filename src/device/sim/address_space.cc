@@ -15,8 +15,8 @@
 namespace ashlar::sim {
 namespace {
 
-// Synthetic addresses lie above all addresses of host mappings, so that no synthetic address equals
-// a valid pointer.
+// Synthetic addresses lie above all addresses of host mappings, so that they equal no valid
+// pointer. Addresses from a hint or from set_next_address are not restricted to this range.
 constexpr uint64_t kFirstSyntheticAddress = uint64_t{1} << 50;
 constexpr uint64_t kEndSyntheticAddress = uint64_t{1} << 62;
 // Addresses from the driver model lie below the synthetic addresses and above user space, so that
@@ -92,8 +92,8 @@ Result<DeviceAddress> AddressSpace::reserve(size_t bytes, const ReserveOptions& 
 Result<DeviceAddress> AddressSpace::reserve_locked(size_t bytes, const ReserveOptions& options,
                                                    DeviceIndex owner) {
   const size_t alignment = std::max(options.alignment_bytes, granularity_bytes_);
-  // Allocates the map's node first, because the addresses could not be freed again if that failed
-  // later.
+  // Allocates the map's node first: if this allocation failed later, the reserved addresses would
+  // leak.
   Reservations staged;
   Reservation& reservation = staged[DeviceAddress()];
   reservation.bytes = bytes;
@@ -185,15 +185,20 @@ Status AddressSpace::map(DeviceAddress at, std::shared_ptr<Extent> extent, Devic
         text("cannot map ", range, ": not inside one reservation of device ", owner));
   }
   const auto next = mappings_.lower_bound(at);
-  if (mapping_of(at) != mappings_.end() || (next != mappings_.end() && next->first < range.end())) {
+  const bool is_free_before =
+      next == mappings_.begin() ||
+      at - std::prev(next)->first >= std::prev(next)->second.extent->bytes();
+  if (!is_free_before || (next != mappings_.end() && next->first < range.end())) {
     return Status::invalid_argument(text("cannot map ", range, ": part of it is mapped already"));
   }
-  const std::vector<Access> no_access(device_count_, Access::kNone);
-  Mappings staged;
-  staged[at] = {std::move(extent), owner, MappingKind::kMapped, no_access, PROT_NONE, false};
-  const auto mapping = insert_locked(at, staged.extract(staged.begin()));
+  std::vector<Access> no_access(device_count_, Access::kNone);
+  const auto mapping =
+      mappings_.emplace_hint(next, at,
+                             Mapping{std::move(extent), owner, MappingKind::kMapped,
+                                     std::move(no_access), PROT_NONE, false});
+  add_to_run_count_locked(mapping);
   if (run_count_ <= max_mappings_) return {};
-  (void)erase_locked(mapping);  // not the last reference, because SimDevice still owns the extent
+  (void)extract_locked(mapping);  // not the last reference, because SimDevice still owns the extent
   return too_many_mappings_error();
 }
 
@@ -212,34 +217,34 @@ Result<size_t> AddressSpace::set_access(AddressRange range, const AccessGrant& g
   WriterLock lock(mutex_);
   const Result<size_t> extent_count = count_extents_locked(range, owner);
   if (!extent_count.ok()) return extent_count;
+  const auto first = mappings_.find(range.begin);
   // All devices use the same shadow, so the protection of the shadow is the union of all devices'
   // rights.
   std::vector<int> protections;
-  for (auto it = mappings_.find(range.begin); it != mappings_.end() && it->first < range.end();
-       ++it) {
-    std::vector<Access> grants = it->second.grants;
-    grants[accessor.value()] = grant.access;
-    int protection = PROT_NONE;
-    for (Access access : grants) protection |= protection_for(access);
+  for (auto it = first; it != mappings_.end() && it->first < range.end(); ++it) {
+    int protection = protection_for(grant.access);
+    for (size_t device = 0; device < device_count_; ++device) {
+      if (device != accessor.value()) protection |= protection_for(it->second.grants[device]);
+    }
     protections.push_back(protection);
   }
   if (Status done = protect_locked(range, protections); !done.ok()) return done;
-  for (auto it = mappings_.find(range.begin); it != mappings_.end() && it->first < range.end();
-       ++it) {
+  for (auto it = first; it != mappings_.end() && it->first < range.end(); ++it) {
     it->second.grants[accessor.value()] = grant.access;
   }
   return extent_count;
 }
 
 Result<size_t> AddressSpace::unmap(AddressRange range, DeviceIndex owner) {
-  std::vector<std::shared_ptr<Extent>> unmapped;
+  Mappings unmapped;  // destroyed after unlocking; moved nodes need no memory
   WriterLock lock(mutex_);
   const Result<size_t> extent_count = count_extents_locked(range, owner);
   if (!extent_count.ok()) return extent_count;
-  unmapped.reserve(*extent_count);
   unmap_shadow_locked(range);
   auto it = mappings_.find(range.begin);
-  while (it != mappings_.end() && it->first < range.end()) unmapped.push_back(erase_locked(it++));
+  while (it != mappings_.end() && it->first < range.end()) {
+    unmapped.insert(unmapped.end(), extract_locked(it++));
+  }
   return extent_count;
 }
 
@@ -299,7 +304,7 @@ Result<DeviceAddress> AddressSpace::allocate(std::shared_ptr<Extent> extent, Dev
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): `accessible` reports the error
   }
   if (accessible.ok()) return at;
-  not_allocated = erase_locked(inserted);
+  not_allocated = std::move(extract_locked(inserted).mapped().extent);
   erase_reservation_locked(reservation);
   return accessible;
 }
@@ -314,7 +319,7 @@ Result<size_t> AddressSpace::free(DeviceAddress at, DeviceIndex owner, MappingKi
         text("nothing of this kind starts at ", at, " on device ", owner));
   }
   driver_addresses_.free(at.value());  // first, because only this may throw std::bad_alloc
-  extent = erase_locked(mapping);
+  extent = std::move(extract_locked(mapping).mapped().extent);
   erase_reservation_locked(reservations_.find(at));
   return extent->bytes();
 }
@@ -373,23 +378,25 @@ bool AddressSpace::continues_previous_locked(Mappings::const_iterator right) con
          reservation_of(left->first) == reservation_of(right->first);
 }
 
-// Inserts a mapping and updates run_count_. A mapping that continues the previous mapping adds no
-// run. If the next mapping continues the new mapping, the next mapping no longer starts a run.
 AddressSpace::Mappings::iterator AddressSpace::insert_locked(DeviceAddress at,
                                                              Mappings::node_type mapping) {
   mapping.key() = at;
   const auto inserted = mappings_.insert(std::move(mapping)).position;
-  if (!continues_previous_locked(inserted)) ++run_count_;
-  if (continues_previous_locked(std::next(inserted))) --run_count_;
+  add_to_run_count_locked(inserted);
   return inserted;
 }
 
-std::shared_ptr<Extent> AddressSpace::erase_locked(Mappings::iterator mapping) {
+// Updates run_count_ for a new mapping. A mapping that continues the previous mapping adds no run.
+// If the next mapping continues the new mapping, the next mapping no longer starts a run.
+void AddressSpace::add_to_run_count_locked(Mappings::const_iterator inserted) {
+  if (!continues_previous_locked(inserted)) ++run_count_;
+  if (continues_previous_locked(std::next(inserted))) --run_count_;
+}
+
+AddressSpace::Mappings::node_type AddressSpace::extract_locked(Mappings::iterator mapping) {
   if (!continues_previous_locked(mapping)) --run_count_;
   if (continues_previous_locked(std::next(mapping))) ++run_count_;
-  std::shared_ptr<Extent> extent = std::move(mapping->second.extent);
-  mappings_.erase(mapping);
-  return extent;
+  return mappings_.extract(mapping);
 }
 
 }  // namespace ashlar::sim

@@ -11,7 +11,7 @@
 //
 // Invariants:  mappings do not overlap, and each lies inside one reservation;
 //              the mapping of an allocation fills its reservation;
-//              run_count == number of runs. A run is a longest sequence of adjacent mappings in one
+//              run_count == number of runs. A run is a maximal sequence of adjacent mappings in one
 //              reservation that have adjacent file ranges and the same protection; it needs one
 //              kernel entry.
 //
@@ -116,7 +116,7 @@ class AddressSpace {
     MappingKind kind = MappingKind::kMapped;
     std::vector<Access> grants;  // indexed by device; unused by allocations
     int protection = 0;          // current protection of the shadow
-    bool in_shadow = false;      // whether the shadow has the extent; set when access is first set
+    bool in_shadow = false;      // whether the shadow maps the extent; the first set_access maps it
   };
   using Reservations = std::map<DeviceAddress, Reservation>;
   using Mappings = std::map<DeviceAddress, Mapping>;
@@ -145,22 +145,25 @@ class AddressSpace {
       ASHLAR_REQUIRES_SHARED(mutex_);
   Mappings::iterator insert_locked(DeviceAddress at, Mappings::node_type mapping)
       ASHLAR_REQUIRES(mutex_);
-  // Erases the mapping and returns its extent, so that the caller can drop what may be the last
-  // reference after unlocking: releasing an extent punches a hole in its file, which is slow.
-  std::shared_ptr<Extent> erase_locked(Mappings::iterator mapping) ASHLAR_REQUIRES(mutex_);
+  void add_to_run_count_locked(Mappings::const_iterator inserted) ASHLAR_REQUIRES(mutex_);
+  // Removes the mapping and returns it, so that the caller can drop what may be the last reference
+  // to its extent after unlocking: releasing an extent punches a hole in its file, which is slow.
+  Mappings::node_type extract_locked(Mappings::iterator mapping) ASHLAR_REQUIRES(mutex_);
   // Sets the protection of each mapping in the range, in address order, and updates the shadow. On
   // failure, restores the previous protections.
   Status protect_locked(AddressRange range, const std::vector<int>& protections)
       ASHLAR_REQUIRES(mutex_);
-  void set_protections_locked(AddressRange range, const std::vector<int>& protections)
-      ASHLAR_REQUIRES(mutex_);
+  // Sets the protections of the mappings from `first` up to `end`, in address order.
+  void set_protections_locked(Mappings::iterator first, DeviceAddress end,
+                              const std::vector<int>& protections) ASHLAR_REQUIRES(mutex_);
   Status sync_shadow_locked(AddressRange range) ASHLAR_REQUIRES(mutex_);
   Status sync_shadow_run_locked(DeviceAddress at, size_t bytes, const Mapping& first)
       ASHLAR_REQUIRES(mutex_);
   Status too_many_mappings_error() const;
-  // Counts the mappings in the range that start a run, and the first mapping after the range if it
-  // starts a run: a change in the range may join that mapping to a run or split it off.
-  size_t count_runs_locked(AddressRange range) const ASHLAR_REQUIRES_SHARED(mutex_);
+  // Counts the mappings from `first` up to `end` that start a run, and the first mapping after them
+  // if it starts a run: a change of these mappings may join that mapping to a run or split it off.
+  size_t count_runs_locked(Mappings::const_iterator first, DeviceAddress end) const
+      ASHLAR_REQUIRES_SHARED(mutex_);
   void unmap_shadow_locked(AddressRange range) ASHLAR_REQUIRES(mutex_);
 
   const bool has_memory_;

@@ -18,30 +18,31 @@ char* AddressSpace::shadow_of(DeviceAddress at) const {
 
 Status AddressSpace::protect_locked(AddressRange range, const std::vector<int>& protections) {
   std::vector<int> before;
-  for (auto it = mappings_.find(range.begin); it != mappings_.end() && it->first < range.end();
-       ++it) {
+  const auto first = mappings_.find(range.begin);
+  for (auto it = first; it != mappings_.end() && it->first < range.end(); ++it) {
     before.push_back(it->second.protection);
   }
-  set_protections_locked(range, protections);
+  set_protections_locked(first, range.end(), protections);
   Status synced =
       run_count_ <= max_mappings_ ? sync_shadow_locked(range) : too_many_mappings_error();
   if (synced.ok()) return synced;
-  set_protections_locked(range, before);
+  set_protections_locked(first, range.end(), before);
   (void)sync_shadow_locked(range).ok();  // restores a state that the kernel has accepted before
   return synced;
 }
 
-void AddressSpace::set_protections_locked(AddressRange range, const std::vector<int>& protections) {
-  run_count_ -= count_runs_locked(range);
-  auto it = mappings_.find(range.begin);
+void AddressSpace::set_protections_locked(Mappings::iterator first, DeviceAddress end,
+                                          const std::vector<int>& protections) {
+  run_count_ -= count_runs_locked(first, end);
+  auto it = first;
   for (int protection : protections) (it++)->second.protection = protection;
-  run_count_ += count_runs_locked(range);
+  run_count_ += count_runs_locked(first, end);
 }
 
-size_t AddressSpace::count_runs_locked(AddressRange range) const {
+size_t AddressSpace::count_runs_locked(Mappings::const_iterator first, DeviceAddress end) const {
   size_t count = 0;
-  auto it = mappings_.find(range.begin);
-  for (; it != mappings_.end() && it->first < range.end(); ++it) {
+  auto it = first;
+  for (; it != mappings_.end() && it->first < end; ++it) {
     if (!continues_previous_locked(it)) ++count;
   }
   if (it != mappings_.end() && !continues_previous_locked(it)) ++count;
@@ -88,7 +89,7 @@ Status AddressSpace::sync_shadow_run_locked(DeviceAddress at, size_t bytes, cons
 }
 
 // Unmaps the range, and ignores a failure. The kernel may reject the call at its mapping limit if
-// replacing the mappings splits an entry. The pages then stay accessible in the shadow, so that an
+// replacing the mappings splits an entry. The pages then stay accessible in the shadow, and an
 // invalid access does not fault.
 void AddressSpace::unmap_shadow_locked(AddressRange range) {
   if (!has_memory_) return;

@@ -119,7 +119,7 @@ Status AddressSpace::transfer(Endpoint to, Endpoint from, size_t bytes) const {
     const AddressRange source{from.at + offset, step};
     if (Status ok = check_locked(to.accessor, target, Access::kReadWrite); !ok.ok()) return ok;
     if (Status ok = check_locked(from.accessor, source, Access::kRead); !ok.ok()) return ok;
-    // Two addresses may alias one extent, so the bytes may overlap even if the ranges do not.
+    // An extent may be mapped at two addresses, so the bytes may overlap even if the ranges do not.
     if (has_memory_) std::memmove(shadow_of(target.begin), shadow_of(source.begin), step);
     return Status();
   });

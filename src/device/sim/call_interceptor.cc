@@ -3,6 +3,8 @@
 // Fails calls by the rules of the FaultInjector, and adds up their modelled cost.
 #include "device/sim/call_interceptor.h"
 
+#include "base/host_memory.h"
+
 namespace ashlar::sim {
 
 Status CallInterceptor::enter(DeviceCall call) {
@@ -23,12 +25,15 @@ Status CallInterceptor::lost_status() const {
   return reason_;
 }
 
-void CallInterceptor::lose(const Status& reason) {
+void CallInterceptor::lose(const Status& reason) noexcept {
   MutexLock lock(mutex_);
   if (is_lost()) return;
-  reason_ = reason.is(StatusKind::kDeviceLost)
-                ? reason
-                : Status::device_lost(reason.failed_call(), reason.code(), reason.message());
+  reason_ = reason;
+  if (!reason.is(StatusKind::kDeviceLost)) {
+    const Status lost = without_bad_alloc(
+        [&] { return Status::device_lost(reason.failed_call(), reason.code(), reason.message()); });
+    reason_ = lost.is(StatusKind::kDeviceLost) ? lost : unexplained_loss_;
+  }
   lost_.store(true, std::memory_order_release);
 }
 

@@ -27,7 +27,7 @@ class CallInterceptor {
   bool is_lost() const { return lost_.load(std::memory_order_acquire); }
   Status lost_status() const;
   // Marks the device as lost. If called again, keeps the first reason.
-  void lose(const Status& reason);
+  void lose(const Status& reason) noexcept;
   void revive();
 
   CallCosts costs() const;
@@ -41,6 +41,11 @@ class CallInterceptor {
   // Accessed in relaxed order, because these are independent sums for reports.
   std::array<std::atomic<uint64_t>, kDeviceCallCount> counts_{};
   std::array<std::atomic<int64_t>, kDeviceCallCount> modelled_ns_{};
+
+  // The reason if host memory is exhausted when the device is lost. Created in advance, because
+  // creating it allocates memory.
+  const Status unexplained_loss_ =
+      Status::device_lost("work", 0, "the device failed while host memory was exhausted");
 
   mutable Mutex mutex_;
   Status reason_ ASHLAR_GUARDED_BY(mutex_);

@@ -151,6 +151,16 @@ Status CaptureTable::add(const SimStream& stream, std::function<void()> run, int
   return {};
 }
 
+Status CaptureTable::retain(const SimStream& stream, std::shared_ptr<const void> object) {
+  MutexLock lock(mutex_);
+  Capture* capture = find_locked(stream);
+  if (capture == nullptr) return Status::invalid_argument("the stream is not capturing");
+  if (capture->invalidated)
+    return Status::invalid_argument("the stream's capture was invalidated; end it");
+  capture->graph->retained.push_back(std::move(object));
+  return {};
+}
+
 Result<CapturedEvent> CaptureTable::mark(const SimStream& stream) const {
   MutexLock lock(mutex_);
   const Capture* capture = find_locked(stream);

@@ -31,6 +31,7 @@ struct SimGraph {
   GraphId id;
   DeviceIndex device;
   std::vector<GraphNode> nodes;
+  std::vector<std::shared_ptr<const void>> retained;  // shared with the callers of retain_in_graph
 };
 
 class CaptureTable {
@@ -42,6 +43,8 @@ class CaptureTable {
 
   // Adds a node to the stream's graph. REQUIRES: is_capturing(stream).
   Status add(const SimStream& stream, std::function<void()> run, int64_t modelled_ns);
+  // Keeps `object` for as long as the graph of the stream's capture exists.
+  Status retain(const SimStream& stream, std::shared_ptr<const void> object);
   // Returns the nodes that an event would represent if it were recorded in the stream now.
   // REQUIRES: is_capturing(stream).
   Result<CapturedEvent> mark(const SimStream& stream) const;
@@ -51,6 +54,8 @@ class CaptureTable {
   // Invalidates the stream's capture and returns the error of a stream that would wait for work
   // outside its capture.
   Status reject_outside_work(const SimStream& stream);
+  // Ends all captures of a lost device without creating graphs.
+  void drop(DeviceIndex device);
 
   // --- checks: a call that is not allowed during a capture fails with kInvalidArgument and
   // invalidates the capture. `call` is the name of the device call, for the message.
@@ -61,17 +66,14 @@ class CaptureTable {
   Status check_query(const SimEvent& event, std::string_view call);
   // Checks a call that may block, under the modes of all captures and of the calling thread.
   Status check_unsafe_call(std::string_view call);
+  // Sets the calling thread's mode, and returns the previous mode.
+  static CaptureMode exchange_thread_mode(CaptureMode mode);
 
   // --- graphs
 
   Result<std::shared_ptr<const SimGraph>> find_graph(DeviceIndex device, GraphId id) const;
   Status destroy_graph(DeviceIndex device, GraphId id);
   Result<std::vector<NodeId>> dependencies(DeviceIndex device, NodeId node) const;
-
-  // Ends all captures of a lost device without creating graphs.
-  void drop(DeviceIndex device);
-
-  static CaptureMode exchange_thread_mode(CaptureMode mode);
 
  private:
   struct Capture {

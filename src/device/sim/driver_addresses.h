@@ -61,11 +61,12 @@ class DriverAddresses {
 
   // Marks the range as allocated. REQUIRES: a hole contains the range.
   void allocate_in_hole(const Range& range);
-  // Adds an empty chunk that is never released. The chunk counts as newer than the newest chunk
-  // with space for `bytes`; if no chunk has that space, it counts as older than every chunk from
-  // allocate(). REQUIRES: !overlaps_chunk(range).
+  // Adds an empty chunk that is never released. The new chunk counts as newer than the newest chunk
+  // with space for `bytes`. If no chunk has that space, the new chunk counts as older than every
+  // chunk from allocate(). REQUIRES: !overlaps_chunk(range).
   void add_chunk(const Range& range, size_t bytes);
-  // open_gap adds the range to the gaps, close_gap removes it. REQUIRES: !overlaps_chunk(range).
+  // open_gap adds the range to the gaps; close_gap removes the range from the gaps. REQUIRES:
+  // !overlaps_chunk(range).
   void open_gap(Range range);
   void close_gap(const Range& range);
 

@@ -183,17 +183,21 @@ void Fabric::serve() {
     listening = listening_.get();
     stop = stop_.get();
   }
-  for (;;) {
-    Result<UniqueFd> connection = accept_or_stop(listening, stop);
-    if (!connection.ok()) {
-      // The process probably has no descriptors left. The connection stays pending, so an immediate
-      // retry would fail too.
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      continue;
-    }
-    if (!connection->valid()) return;
-    handle_connection(connection->get());
+  run_steps([&] { return serve_once(listening, stop); }, [&] { return is_readable_now(stop); });
+}
+
+// Waits for a connection and handles it. Returns false when the server stops.
+bool Fabric::serve_once(int listening_fd, int stop_fd) {
+  Result<UniqueFd> connection = accept_or_stop(listening_fd, stop_fd);
+  if (!connection.ok()) {
+    // The process probably has no descriptors left. The connection stays pending, so an immediate
+    // retry would fail too.
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return true;
   }
+  if (!connection->valid()) return false;
+  handle_connection(connection->get());
+  return true;
 }
 
 // Handles one request. Connections from other users and malformed requests get no response.
@@ -228,8 +232,8 @@ bool Fabric::is_own(const Secret& name) {
   return server_.joinable() && name == name_;
 }
 
-// Removes expired exports, but only if the table has doubled since the last removal, so that the
-// cost per export is constant on average.
+// Removes expired exports, but only once the table has doubled in size since the last removal, so
+// that the amortized number of visited entries per export is constant.
 void Fabric::drop_expired_locked() {
   if (exports_.size() < sweep_threshold_) return;
   std::erase_if(secrets_, [&](const auto& known) ASHLAR_REQUIRES(mutex_) {

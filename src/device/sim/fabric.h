@@ -49,6 +49,7 @@ class Fabric {
   };
 
   Status start_locked() ASHLAR_REQUIRES(mutex_);
+  bool serve_once(int listening_fd, int stop_fd);
   void serve();
   void handle_connection(int connection_fd);
   std::shared_ptr<Extent> find_export(const Secret& secret, HandleKind kind);
@@ -60,7 +61,7 @@ class Fabric {
   Mutex mutex_;
   std::map<Secret, Export> exports_ ASHLAR_GUARDED_BY(mutex_);
   std::map<std::pair<const Extent*, HandleKind>, Secret> secrets_ ASHLAR_GUARDED_BY(mutex_);
-  // Once `exports_` reaches this size, expired exports are removed from it.
+  // Once `exports_` reaches this size, its expired entries are removed.
   size_t sweep_threshold_ ASHLAR_GUARDED_BY(mutex_) = 64;
   Secret name_ ASHLAR_GUARDED_BY(mutex_){};  // the name of this process's socket
   UniqueFd listening_ ASHLAR_GUARDED_BY(mutex_);

@@ -2,8 +2,7 @@
 //
 // A SIGSEGV handler that reports host accesses to simulated device memory. The handler makes only
 // async-signal-safe calls: it writes to standard error, then passes the signal to the previous
-// handler. No other code in the library prints, and this code prints only if explain_host_access
-// was called.
+// handler. The handler is installed only by explain_host_access.
 #include "device/sim/host_access.h"
 
 #include <unistd.h>

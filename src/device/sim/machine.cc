@@ -42,9 +42,10 @@ Status check(const Options& options) {
   return {};
 }
 
-// Returns the maximum number of mappings of a machine, which is at least kMinMappings. Each mapping
-// takes one kernel entry and leaves at most one gap, which takes another entry. If vm.max_map_count
-// permits, kReservedMappings entries are left for other code in the process.
+// Returns the default limit on the runs of mappings of a machine (see address_space.h); at least
+// kMinMappings. Each run takes one kernel entry and leaves at most one gap, which takes another
+// entry. If vm.max_map_count permits, kReservedMappings entries are left for other code in the
+// process.
 size_t max_host_mappings() {
   constexpr size_t kReservedMappings = 8192;
   constexpr size_t kMinMappings = 1024;

@@ -19,8 +19,8 @@
 namespace ashlar::sim {
 namespace {
 
-// The length of a device file. The file is as long as possible, because offsets only increase. It
-// is sparse: only touched pages use memory.
+// The length of a device file. The file is much longer than the capacity, because offsets only
+// increase. It is sparse: only touched pages use memory.
 constexpr uint64_t kFileBytes = uint64_t{1} << 62;
 
 // Returns the length of a device file in this process: kFileBytes, or less if RLIMIT_FSIZE is
@@ -41,7 +41,7 @@ Status system_fault(std::string_view call, std::string_view what) {
            too_many_files ? " (exportable extents use one each: raise ulimit -n)" : ""));
 }
 
-// Creates a file that is sealed against shrinking, so that an importer cannot truncate memory that
+// Creates a file that is sealed against resizing, so that an importer cannot truncate memory that
 // the exporter uses.
 Result<UniqueFd> make_file(uint64_t bytes) {
   if (bytes > max_device_file_bytes()) {

@@ -101,7 +101,7 @@ class ExportTable {
 
   Mutex mutex_;
   std::map<FileId, std::weak_ptr<Extent>> extents_ ASHLAR_GUARDED_BY(mutex_);
-  // The size of extents_ from which expired entries are removed.
+  // Once `extents_` reaches this size, its expired entries are removed.
   size_t sweep_threshold_ ASHLAR_GUARDED_BY(mutex_) = 64;
 };
 

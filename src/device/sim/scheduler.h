@@ -29,9 +29,9 @@ class Scheduler {
   // memory that the index needs for the stream.
   uint64_t add(SimStream& stream) ASHLAR_EXCLUDES(index_mutex_);
   void remove(const SimStream& stream) ASHLAR_EXCLUDES(index_mutex_);
-  // A stream calls the next two functions with its own lock held. It is runnable if it has work and
-  // is neither running nor paused. A step examines only the streams that these functions have set,
-  // so idle and paused streams do not slow it down.
+  // A stream calls the next two functions with its own lock held. A stream is runnable if it has
+  // work and is neither running nor paused. A step examines only runnable streams, so its cost does
+  // not depend on the number of idle and paused streams.
   void set_runnable(SimStream& stream, bool is_runnable) ASHLAR_EXCLUDES(index_mutex_);
   void set_paused_until_waited(SimStream& stream, bool is_paused) ASHLAR_EXCLUDES(index_mutex_);
 
@@ -47,8 +47,8 @@ class Scheduler {
   uint64_t examined_count() const { return examined_count_.load(std::memory_order_relaxed); }
 
  private:
-  // The streams, by number, that have a property, and those that do not. Streams move between the
-  // maps without allocation.
+  // Divides all streams, keyed by number, into those that have a property (`members`) and `others`.
+  // Streams move between the maps without allocation.
   struct StreamIndex {
     std::map<uint64_t, SimStream*> members;
     std::map<uint64_t, SimStream*> others;

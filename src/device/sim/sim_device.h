@@ -32,6 +32,11 @@ class SimDevice final : public Device {
   void lose(const Status& reason);
   // Queues a kernel. Implements Machine::try_launch.
   Status launch(StreamId stream, std::function<Status()> kernel);
+  // Keeps `object` while the graph that the stream is capturing exists, or a launch of it is in
+  // progress. The same holds for graphs that include this graph. A stream's worker may release the
+  // last reference, so the object's destructor must not wait for streams. kInvalidArgument: the
+  // stream is not capturing, or its capture was invalidated.
+  Status retain_in_graph(StreamId stream, std::shared_ptr<const void> object);
   // Returns a host pointer through which kernels of this device access `range`. kUnsupported: the
   // machine has Backing::kBookkeeping.
   Result<void*> view(AddressRange range, Access access);
@@ -133,6 +138,7 @@ class SimDevice final : public Device {
   Status enqueue(StreamId stream, std::function<Status()> work, int64_t modelled_ns);
   Status transfer(DeviceIndex to_accessor, DeviceAddress to, DeviceAddress from, size_t bytes,
                   StreamId stream);
+  void lose_after_work(StreamId stream, const Status& failure) noexcept;
   void drop_work();
   // Blocks the host until the completion is done. kDeviceLost: the device was lost during the wait.
   Status wait_for(const Completion& completion);

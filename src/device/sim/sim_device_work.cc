@@ -5,21 +5,28 @@
 #include <exception>
 #include <new>
 
+#include "base/host_memory.h"
 #include "base/text.h"
 #include "device/sim/sim_device.h"
 
 namespace ashlar::sim {
 namespace {
 
+Status describe_exception(const std::exception& thrown) noexcept {
+  return without_bad_alloc(
+      [&] { return Status::device_fault("work", 0, text("it threw \"", thrown.what(), "\"")); });
+}
+
 // Runs `work` and turns an exception into a status. `work` may be user code, and usually runs on a
 // worker thread, where an exception would terminate the process.
-Status run_guarded(const std::function<Status()>& work) {
+Status run_guarded(const std::function<Status()>& work) noexcept {
   try {
     return work();
   } catch (const std::exception& thrown) {
-    return Status::device_fault("work", 0, text("it threw \"", thrown.what(), "\""));
+    return describe_exception(thrown);
   } catch (...) {
-    return Status::device_fault("work", 0, "it threw an unknown exception");
+    return without_bad_alloc(
+        [] { return Status::device_fault("work", 0, "it threw an unknown exception"); });
   }
 }
 
@@ -196,11 +203,7 @@ Status SimDevice::enqueue(StreamId id, std::function<Status()> work, int64_t mod
   if (!stream.ok()) return stream.status();
   auto run = [this, id, work = std::move(work)] {
     if (interceptor_.is_lost()) return;
-    const Status done = run_guarded(work);
-    if (done.ok()) return;
-    lose(Status::device_lost(
-        "work", done.code(),
-        text("work in stream ", id, " of device ", index(), " failed: ", done.message())));
+    if (const Status done = run_guarded(work); !done.ok()) lose_after_work(id, done);
   };
   if (machine_.captures.is_capturing(**stream)) {
     return machine_.captures.add(**stream, std::move(run), modelled_ns);
@@ -211,6 +214,17 @@ Status SimDevice::enqueue(StreamId id, std::function<Status()> work, int64_t mod
 void SimDevice::lose(const Status& reason) {
   interceptor_.lose(reason);
   drop_work();
+}
+
+// If host memory is exhausted, the queued work is not dropped, but it has no effect on a lost
+// device.
+void SimDevice::lose_after_work(StreamId stream, const Status& failure) noexcept {
+  interceptor_.lose(without_bad_alloc([&] {
+    return Status::device_lost(
+        "work", failure.code(),
+        text("work in stream ", stream, " of device ", index(), " failed: ", failure.message()));
+  }));
+  catch_bad_alloc([this] { drop_work(); });
 }
 
 void SimDevice::drop_work() {
@@ -343,6 +357,14 @@ Result<CaptureState> SimDevice::capture_state(StreamId id) {
     Result<std::shared_ptr<SimStream>> stream = machine_.streams.find(index(), id);
     if (!stream.ok()) return stream.status();
     return machine_.captures.state(**stream);
+  });
+}
+
+Status SimDevice::retain_in_graph(StreamId id, std::shared_ptr<const void> object) {
+  return call(DeviceCall::kCaptureState, [&](CallSize&) -> Status {
+    Result<std::shared_ptr<SimStream>> stream = machine_.streams.find(index(), id);
+    if (!stream.ok()) return stream.status();
+    return machine_.captures.retain(**stream, std::move(object));
   });
 }
 

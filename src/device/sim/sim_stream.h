@@ -105,8 +105,8 @@ class SimStream : public std::enable_shared_from_this<SimStream> {
   void run_worker();
   void run_task(Task& task);
   bool pop_locked(Task& task) ASHLAR_REQUIRES(mutex_);
-  // Tells the scheduler whether the stream is runnable or paused until waited. Call after every
-  // change of the fields that this depends on.
+  // Reports to the scheduler whether the stream is runnable, and whether it is paused until waited.
+  // Call after every change of tasks_, running_, paused_ and paused_until_waited_.
   void update_schedule_locked() ASHLAR_REQUIRES(mutex_);
 
   const DeviceIndex device_;

@@ -35,9 +35,9 @@ Result<DeviceAddress> StreamOrderedPool::allocate(size_t bytes, StreamId stream)
   return at;
 }
 
-// Picks the smallest reusable block, of at most twice the requested size. A block freed in the same
-// stream is reusable immediately, because later work of the stream runs after the free; a block
-// freed in another stream is reusable once the free is done.
+// Picks the smallest reusable block that has at most twice the requested size. A block freed in the
+// same stream is reusable immediately, because later work of the stream runs after the free; a
+// block freed in another stream is reusable once the free is done.
 DeviceAddress StreamOrderedPool::take_reusable_locked(size_t bytes, StreamId stream) {
   for (auto it = free_.lower_bound({bytes, {}}); it != free_.end() && it->first <= 2 * bytes;
        ++it) {

@@ -18,8 +18,8 @@ namespace ashlar {
 
 class AsyncEngine final : public classic::ClassicEngine {
  public:
-  // `device` outlives the engine. REQUIRES: options that src/config accepts. kUnsupported: the
-  // device has no stream-ordered pool.
+  // `device` outlives the engine. REQUIRES: check_allocator_options accepts `options`.
+  // kUnsupported: the device has no stream-ordered pool.
   static Result<std::unique_ptr<AsyncEngine>> create(Device& device,
                                                      const AllocatorOptions& options);
 

@@ -86,7 +86,8 @@ class DriverPoolSource final : public SegmentSource {
   mutable Mutex mutex_;
   Allocations live_ ASHLAR_GUARDED_BY(mutex_);
   Allocations queued_frees_ ASHLAR_GUARDED_BY(mutex_);  // not accepted by the driver yet
-  // Always contains the default stream, and the streams of live allocations and queued frees.
+  // Contains the default stream, the streams of live allocations and queued frees, and the streams
+  // with frees that no wait has covered.
   std::map<StreamId, StreamFrees> streams_ ASHLAR_GUARDED_BY(mutex_);
   int capture_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);

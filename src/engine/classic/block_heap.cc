@@ -15,7 +15,8 @@ ClassicBlock* BlockHeap::create(const AllocParams& params, AddressRange range) {
   block->bytes = range.bytes;
   block->stream = params.request.stream;
   block->pool = params.pool;
-  block->stream_usage = &deps_.stats.stream_usage(params.request.stream);
+  block->stream_usage = &deps_.stats.find_or_add_stream_usage(params.request.stream);
+  block->segment_serial = block->serial;
   if (PrivatePool* owner = params.pool->owner()) ++owner->segment_count;
   return block;
 }
@@ -30,6 +31,7 @@ ClassicBlock* BlockHeap::create_neighbour(const ClassicBlock& like, AddressRange
   block->expandable = like.expandable;
   block->stream_usage = like.stream_usage;
   block->segment_stack = like.segment_stack;
+  block->segment_serial = like.segment_serial;
   block->previous = previous;
   block->next = next;
   if (previous != nullptr) previous->next = block;
@@ -66,7 +68,7 @@ bool BlockHeap::should_split(const ClassicBlock& block, const AllocParams& param
   const PrivatePool* owner = block.pool->owner();
   if (owner != nullptr && owner->options.no_split) return false;
   const size_t rest = block.bytes - params.block_bytes;
-  if (block.pool->is_small() || deps_.options.expandable_segments) return rest >= kMinBlockBytes;
+  if (block.pool->is_small() || params.expandable) return rest >= kMinBlockBytes;
   return params.block_bytes < deps_.sizes.max_split_bytes() && rest > kSmallLimitBytes;
 }
 

@@ -10,7 +10,6 @@
 //   every free or unmapped block is in the index of its pool.
 #pragma once
 
-#include "ashlar/options.h"
 #include "engine/block_table.h"
 #include "engine/classic/free_pool.h"
 #include "engine/classic/stats_recorder.h"
@@ -26,15 +25,16 @@ struct AllocParams {
   size_t block_bytes = 0;
   size_t segment_bytes = 0;
   FreePool* pool = nullptr;
-  bool expandable = false;  // expandable segments may serve the request
-  bool rejected = false;    // the limit refused it, and reject_before_device_oom is set
+  // Expandable segments may serve the request. If set, blocks of plain segments are also split by
+  // the rule for expandable segments.
+  bool expandable = false;
+  bool rejected = false;  // by the limit, because reject_before_device_oom is set
 };
 
 class BlockHeap {
  public:
   // The objects that the heap uses. They outlive it.
   struct Dependencies {
-    const AllocatorOptions& options;
     const SizePolicy& sizes;
     StatsRecorder& stats;
     Tracer& tracer;
@@ -42,13 +42,13 @@ class BlockHeap {
   };
   explicit BlockHeap(const Dependencies& deps) : deps_(deps) {}
 
-  // Functions that create blocks require that the caller has a reservation; they cannot fail.
+  // Functions that create blocks cannot fail. REQUIRES: the caller has a reservation.
 
   // Reserves memory for `count` blocks.
   BlockStore::Reservation reserve(size_t count) { return {blocks_, count}; }
   // Reserves the memory that `create` needs for a segment of the stream.
   BlockStore::Reservation reserve_segment(StreamId stream) {
-    deps_.stats.stream_usage(stream);  // adds the stream's counters
+    deps_.stats.find_or_add_stream_usage(stream);  // adds the stream's counters
     return reserve(1);
   }
   // Creates the only block of a new segment. The block is free and in no index.

@@ -23,7 +23,8 @@ struct ClassicBlock : Block, TreeNode {
   ClassicBlock* previous = nullptr;         // neighbours in the same segment, in address order
   ClassicBlock* next = nullptr;
   uint64_t free_since = 0;             // FreePool::search_count when the block entered its index
-  uint64_t serial = 0;                 // number of this creation; 0 while the object is unused
+  uint64_t serial = 0;                 // creation number; 0 while the object is unused
+  uint64_t segment_serial = 0;         // serial of the block that the segment was created with
   UsageStats* stream_usage = nullptr;  // the stream's entry in the engine's statistics
   StackId segment_stack{};             // call stack that obtained the segment's memory
 

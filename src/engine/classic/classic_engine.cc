@@ -30,7 +30,7 @@ ClassicEngine::ClassicEngine(Device& device, const AllocatorOptions& options, So
       tracer_(hooks_),
       limit_(stats_, device.properties().capacity_bytes, options.memory_fraction),
       pools_(stats_, returns_, std::move(source)),
-      heap_({options_, sizes_, stats_, tracer_, addresses_}),
+      heap_({sizes_, stats_, tracer_, addresses_}),
       expandables_({device, options_, sizes_, limit_, heap_, stats_, tracer_}),
       pending_(device, options.capture_stream_reuse),
       reclaimer_({device, options_, sizes_, limit_, pools_, heap_, expandables_, pending_, returns_,
@@ -105,7 +105,8 @@ Result<ClassicBlock*> ClassicEngine::find_or_grow(AllocParams& params) {
 }
 
 // Allocates a segment that contains only this block and is released when the block is freed. If a
-// pass-through source has no memory left, may take a cached block from an overflow pool instead.
+// pass-through source has no memory left, may take a cached block from a pool with use_on_oom
+// instead.
 Result<ClassicBlock*> ClassicEngine::allocate_uncached(AllocParams& params) {
   const bool is_pass_through = pools_.is_pass_through(*params.pool);
   params.expandable = false;
@@ -282,35 +283,94 @@ void ClassicEngine::unpin(Block* block) {
   if (Status freed = free_unpinned(as_classic(block)); !freed.ok()) reclaimer_.defer_error(freed);
 }
 
-Result<std::vector<ClassicBlock*>> ClassicEngine::adopt(const SnapshotSegment& segment) {
+namespace {
+
+Status cannot_adopt_error(const SnapshotSegment& segment, std::string_view why) {
+  return Status::invalid_argument(text("cannot adopt the segment at ", segment.address, ": ", why));
+}
+
+Status check_tiling(const SnapshotSegment& segment) {
   size_t tiled_bytes = 0;
   for (const SnapshotBlock& block : segment.blocks) {
     const bool follows = block.address == segment.address + tiled_bytes && block.bytes > 0;
-    if (!follows)
-      return Status::invalid_argument(
-          text("the blocks of the segment do not tile it at ", block.address));
+    if (!follows) return cannot_adopt_error(segment, "its blocks do not tile it");
     tiled_bytes += block.bytes;
   }
-  if (tiled_bytes != segment.total_bytes || segment.is_expandable) {
-    return Status::invalid_argument(text("cannot adopt the segment at ", segment.address,
-                                         ": it is expandable, or its blocks do not add up"));
+  if (tiled_bytes == segment.total_bytes) return {};
+  return cannot_adopt_error(segment, "its blocks do not add up to its size");
+}
+
+}  // namespace
+
+Result<std::vector<ClassicBlock*>> ClassicEngine::adopt(const SnapshotSegment& segment) {
+  if (Status tiled = check_tiling(segment); !tiled.ok()) return tiled;
+  if (segment.is_expandable) return cannot_adopt_error(segment, "it is expandable");
+  MutexLock lock(mutex_);
+  Result<AllocParams> params = adoption_params(segment);
+  if (!params.ok()) return params.status();
+  params->segment_bytes = segment.total_bytes;
+  std::vector<ClassicBlock*> active;
+  active.reserve(segment.blocks.size());
+  Result<ClassicBlock*> grown = grow_plain(*params);
+  if (!grown.ok()) return grown.status();
+  divide(*grown, segment, *params, active);
+  hooks_.discard_queued();  // these operations are not part of the replay
+  return active;
+}
+
+Result<std::vector<ClassicBlock*>> ClassicEngine::adopt_expandable(
+    std::span<const SnapshotSegment> parts, DeviceAddress begin) {
+  MutexLock lock(mutex_);
+  Result<AllocParams> params = adoption_params(parts.front());
+  if (!params.ok()) return params.status();
+  const size_t granule = expandables_.granule_bytes(params->pool->is_small());
+  const size_t reserve =
+      expandables_.reserve_policy().reserve_bytes(params->request.stream, granule);
+  std::vector<ExpandableSegments::MappedPart> wanted;
+  size_t block_count = 0;
+  for (const SnapshotSegment& part : parts) {
+    if (Status tiled = check_tiling(part); !tiled.ok()) return tiled;
+    const size_t offset = part.address - begin;
+    const bool fits = part.address >= begin && offset < reserve &&
+                      part.total_bytes <= reserve - offset && offset % granule == 0 &&
+                      part.total_bytes % granule == 0;
+    if (!fits) return cannot_adopt_error(part, "it does not fit an expandable segment");
+    wanted.push_back({offset, part.total_bytes});
+    block_count += part.blocks.size();
   }
   std::vector<ClassicBlock*> active;
-  std::vector<ClassicBlock*> to_free;
-  active.reserve(segment.blocks.size());
-  to_free.reserve(segment.blocks.size());
-  MutexLock lock(mutex_);
-  const BlockStore::Reservation for_splits = heap_.reserve(segment.blocks.size());
+  active.reserve(block_count);
+  const Result<std::vector<ClassicBlock*>> mapped = expandables_.create_mapped(*params, wanted);
+  if (!mapped.ok()) return mapped.status();
+  for (size_t i = 0; i < parts.size(); ++i) divide((*mapped)[i], parts[i], *params, active);
+  hooks_.discard_queued();  // these operations are not part of the replay
+  return active;
+}
+
+Result<AllocParams> ClassicEngine::adoption_params(const SnapshotSegment& segment) {
   AllocParams params;
   params.request.stream = segment.stream;
-  params.segment_bytes = segment.total_bytes;
-  params.pool = segment.is_large ? &pools_.large() : &pools_.small();
-  Result<ClassicBlock*> grown = grow_plain(params);
-  if (!grown.ok()) return grown.status();
+  PrivatePool* const owner = pools_.find(segment.pool);
+  if (owner != nullptr) {
+    params.pool = segment.is_large ? &owner->large : &owner->small;
+  } else if (segment.pool.is_default()) {
+    params.pool = segment.is_large ? &pools_.large() : &pools_.small();
+  } else {
+    return cannot_adopt_error(segment, "its pool does not exist");
+  }
+  return params;
+}
 
-  // Allocates all blocks from the front and frees the inactive ones at the end, so that they merge.
-  ClassicBlock* rest = *grown;
-  for (const SnapshotBlock& wanted : segment.blocks) {
+// Divides a free block that is in no index into blocks of the sizes in `like`, and adds those that
+// are active in `like` to `active`. Allocates all blocks from front to back and then frees the
+// inactive ones, so that adjacent ones merge.
+void ClassicEngine::divide(ClassicBlock* whole, const SnapshotSegment& like, AllocParams& params,
+                           std::vector<ClassicBlock*>& active) {
+  const BlockStore::Reservation for_splits = heap_.reserve(like.blocks.size());
+  std::vector<ClassicBlock*> to_free;
+  to_free.reserve(like.blocks.size());
+  ClassicBlock* rest = whole;
+  for (const SnapshotBlock& wanted : like.blocks) {
     const bool is_active = wanted.state != SnapshotBlockState::kInactive;
     params.block_bytes = wanted.bytes;
     params.request.bytes = is_active ? wanted.requested_bytes : wanted.bytes;
@@ -320,8 +380,6 @@ Result<std::vector<ClassicBlock*>> ClassicEngine::adopt(const SnapshotSegment& s
     (is_active ? active : to_free).push_back(block);
   }
   for (ClassicBlock* block : to_free) heap_.free(block);
-  hooks_.discard_queued();  // these operations are not part of the replay
-  return active;
 }
 
 }  // namespace ashlar::classic

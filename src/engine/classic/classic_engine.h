@@ -16,6 +16,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "ashlar/options.h"
@@ -34,7 +35,7 @@ namespace ashlar::classic {
 
 class ClassicEngine : public Engine {
  public:
-  // `device` outlives the engine. REQUIRES: options that src/config accepts.
+  // `device` outlives the engine. REQUIRES: check_allocator_options accepts `options`.
   ClassicEngine(Device& device, const AllocatorOptions& options, SourceConfig source = {});
   // Returns all memory to the device or to the segment sources. This includes allocated blocks,
   // whose addresses become invalid.
@@ -65,6 +66,8 @@ class ClassicEngine : public Engine {
   Status retain_pool(PoolId pool) override;
   Status release_pool(PoolId pool) override;
   Result<int> pool_use_count(PoolId pool) const override;
+  Status set_pool_use_on_oom(PoolId pool, bool use_on_oom) override;
+  Status set_pool_no_split(PoolId pool) override;
   Status begin_routing(PoolId pool, RouteFilter filter) override;
   Status end_routing(PoolId pool) override;
   void capture_began() override;
@@ -73,6 +76,7 @@ class ClassicEngine : public Engine {
   Result<PoolCheckpoint> checkpoint(PoolId pool) override;
   Result<RestoreResult> restore(const PoolCheckpoint& checkpoint) override;
   EngineSnapshot take_snapshot(std::optional<PoolId> pool = {}) override;
+  std::vector<StackId> stacks_in_use() const override;
   Status annotate(DeviceAddress address, const std::string& text) override;
   AllocatorStats stats() const override;
   void reset_peak_stats() override;
@@ -86,8 +90,15 @@ class ClassicEngine : public Engine {
 
   // Recreates a segment of a recorded run, for replays: obtains memory, divides it into the same
   // blocks, and returns the active blocks in address order. Trackers are not notified.
-  // kInvalidArgument: the segment is expandable, or its blocks do not tile it.
+  // kInvalidArgument: the segment is expandable, its blocks do not tile it, or its pool does not
+  // exist.
   Result<std::vector<ClassicBlock*>> adopt(const SnapshotSegment& segment);
+  // Recreates an expandable segment that begins at `begin`. `parts` are its mapped ranges in
+  // address order, with the same pool, stream and size class. The new segment has other addresses
+  // but the same offsets. kInvalidArgument: see `adopt`, or a part does not consist of whole
+  // granules or exceeds the address space that a segment reserves.
+  Result<std::vector<ClassicBlock*>> adopt_expandable(std::span<const SnapshotSegment> parts,
+                                                      DeviceAddress begin);
 
   // Checks all invariants and returns the first violation.
   Status validate() const;
@@ -122,6 +133,11 @@ class ClassicEngine : public Engine {
   Result<DeviceAddress> allocate_segment(const AllocParams& params, SegmentSource* source)
       ASHLAR_REQUIRES(mutex_);
   bool run_free_memory_callbacks() ASHLAR_REQUIRES(mutex_);
+
+  // Adopting segments of a recorded run.
+  Result<AllocParams> adoption_params(const SnapshotSegment& segment) ASHLAR_REQUIRES(mutex_);
+  void divide(ClassicBlock* whole, const SnapshotSegment& like, AllocParams& params,
+              std::vector<ClassicBlock*>& active) ASHLAR_REQUIRES(mutex_);
 
   // Freeing.
   Status free_locked(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);

@@ -49,7 +49,7 @@ class ExpandableSegment {
   // no granule counts as mapped; granules that could not be unmapped again are unmapped by a later
   // call. REQUIRES: `begin` is granule-aligned, and no granule in the range is mapped.
   Result<size_t> map(DeviceAddress begin, size_t bytes);
-  // Unmaps whole granules and releases their memory. If the device fails to release it,
+  // Unmaps whole granules and releases their memory. If the device fails to release the memory,
   // `deferred_error` receives the error, and a later call retries. REQUIRES: all granules are
   // mapped, and no work uses them.
   Status unmap(AddressRange granules, Status& deferred_error);

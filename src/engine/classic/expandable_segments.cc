@@ -128,6 +128,39 @@ Status ExpandableSegments::map_front(ClassicBlock* block, size_t bytes) {
   return {};
 }
 
+Result<std::vector<ClassicBlock*>> ExpandableSegments::create_mapped(
+    const AllocParams& params, const std::vector<MappedPart>& parts) {
+  std::vector<ClassicBlock*> mapped;
+  mapped.reserve(parts.size());
+  Result<ClassicBlock*> created = create_segment(params);
+  if (!created.ok()) return created.status();
+  ClassicBlock* unmapped = *created;
+  const DeviceAddress begin = unmapped->address;
+  for (const MappedPart& part : parts) {
+    const DeviceAddress at = begin + part.offset;
+    if (at > unmapped->address) unmapped = split_unmapped(unmapped, at);
+    if (Status done = map_front(unmapped, part.bytes); !done.ok()) return done;
+    mapped.push_back(unmapped);
+    unmapped = unmapped->next;
+  }
+  for (ClassicBlock* block : mapped) params.pool->erase(block);
+  return mapped;
+}
+
+// Splits an unmapped block in two, and returns the second one.
+ClassicBlock* ExpandableSegments::split_unmapped(ClassicBlock* block, DeviceAddress at) {
+  const BlockStore::Reservation for_rest = deps_.heap.reserve(1);
+  FreePool& pool = *block->pool;
+  pool.erase_unmapped(block);
+  ClassicBlock* rest =
+      deps_.heap.create_neighbour(*block, {at, block->end() - at}, block, block->next);
+  rest->state = BlockState::kUnmapped;
+  block->bytes = at - block->address;
+  pool.insert_unmapped(block);
+  pool.insert_unmapped(rest);
+  return rest;
+}
+
 Status ExpandableSegments::unmap(ClassicBlock* block, AddressRange granules,
                                  Status& deferred_error) {
   const BlockStore::Reservation for_ends = deps_.heap.reserve(2);
@@ -190,7 +223,6 @@ bool ExpandableSegments::is_accessor(DeviceIndex device) const {
   return std::find(accessors_.begin(), accessors_.end(), device) != accessors_.end();
 }
 
-// Returns the policy's granule size, rounded up to the device's mapping granularity.
 size_t ExpandableSegments::granule_bytes(bool is_small) const {
   return round_up(deps_.sizes.expandable_granule_bytes(is_small),
                   deps_.device.properties().granularity_bytes);

@@ -30,14 +30,26 @@ class ExpandableSegments {
   };
   explicit ExpandableSegments(const Dependencies& deps);
 
+  // Returns the policy's granule size, rounded up to the device's mapping granularity.
+  size_t granule_bytes(bool is_small) const;
   ReservePolicy& reserve_policy() { return reserve_policy_; }
   const ReservePolicy& reserve_policy() const { return reserve_policy_; }
   std::vector<ExpandableSegmentStats> usage() const;
 
   // Maps memory until there is a free block of at least params.block_bytes, removes the block from
   // its index and returns it. kOutOfMemory: the device has no memory left, the request exceeds the
-  // limit, or it is larger than an expandable segment.
+  // limit, or the request is larger than an expandable segment.
   Result<ClassicBlock*> grow(const AllocParams& params);
+  // Creates a segment with memory mapped at several offsets, for replays. Returns the mapped
+  // blocks, which are free and in no index. On failure, memory mapped so far stays in the pool.
+  // REQUIRES: offsets and sizes are multiples of the granule, and the parts are sorted, not
+  // adjacent and inside the address space that a segment reserves.
+  struct MappedPart {
+    size_t offset = 0;
+    size_t bytes = 0;
+  };
+  Result<std::vector<ClassicBlock*>> create_mapped(const AllocParams& params,
+                                                   const std::vector<MappedPart>& parts);
   // Unmaps `granules` of a free block. The remaining ends of the block stay free. If the device
   // fails to release the memory, `deferred_error` receives the error, and a later call retries.
   // REQUIRES: no queued work uses the memory, and `granules` came from granules_inside.
@@ -59,11 +71,11 @@ class ExpandableSegments {
   Result<ClassicBlock*> find_or_create_room(const AllocParams& params);
   Result<ClassicBlock*> create_segment(const AllocParams& params);
   Status map_front(ClassicBlock* block, size_t bytes);
-  size_t granule_bytes(bool is_small) const;
+  ClassicBlock* split_unmapped(ClassicBlock* block, DeviceAddress at);
 
   const Dependencies deps_;
   ReservePolicy reserve_policy_;
-  std::vector<DeviceIndex> accessors_;  // the segments hold references to it
+  std::vector<DeviceIndex> accessors_;  // the segments refer to this vector
   std::vector<std::unique_ptr<ExpandableSegment>> segments_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations of the engine that one of its components implements: pools, captures, checkpoints,
-// sharing, statistics, snapshots and hooks.
+// Engine functions that mostly forward to a component: pools, captures, checkpoints, sharing,
+// limits, statistics, snapshots and hooks.
 #include <algorithm>
 
 #include "base/text.h"
@@ -29,6 +29,23 @@ Status ClassicEngine::release_pool(PoolId pool) {
 Result<int> ClassicEngine::pool_use_count(PoolId pool) const {
   MutexLock lock(mutex_);
   return pools_.use_count(pool);
+}
+
+Status ClassicEngine::set_pool_use_on_oom(PoolId id, bool use_on_oom) {
+  MutexLock lock(mutex_);
+  PrivatePool* pool = pools_.find(id);
+  if (pool == nullptr) return no_such_pool(id);
+  pool->options.use_on_oom = use_on_oom;
+  return {};
+}
+
+Status ClassicEngine::set_pool_no_split(PoolId id) {
+  MutexLock lock(mutex_);
+  PrivatePool* pool = pools_.find(id);
+  if (pool == nullptr) return no_such_pool(id);
+  if (pool->segment_count != 0) return pool_has_memory_error(id);
+  pool->options.no_split = true;
+  return {};
 }
 
 Status ClassicEngine::begin_routing(PoolId pool, RouteFilter filter) {
@@ -169,13 +186,23 @@ std::vector<ExpandableSegmentStats> ClassicEngine::expandable_segments() const {
 EngineSnapshot ClassicEngine::take_snapshot(std::optional<PoolId> pool) {
   EngineSnapshot snapshot;
   OperationLock lock(*this, {});
-  snapshot.segments = snapshot_segments(heap_, device_.properties().index, pool);
+  snapshot_segments(heap_, device_.properties().index, pool, snapshot);
   ClassicBlock none;
   none.pool = &pools_.large();
   tracer_.record(TraceAction::kSnapshot, none,
                  static_cast<size_t>(stats_.stats().active_bytes.all.current));
   snapshot.position = history().position();
   return snapshot;
+}
+
+std::vector<StackId> ClassicEngine::stacks_in_use() const {
+  MutexLock lock(mutex_);
+  std::vector<StackId> stacks;
+  heap_.for_each([&](const ClassicBlock* block) {
+    if (block->is_active()) stacks.push_back(block->stack);
+    stacks.push_back(block->segment_stack);
+  });
+  return stacks;
 }
 
 Status ClassicEngine::annotate(DeviceAddress address, const std::string& annotation) {

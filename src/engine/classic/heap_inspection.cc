@@ -92,20 +92,19 @@ Status check_counters(const AllocatorStats& sums, const AllocatorStats& counted)
 
 }  // namespace
 
-std::vector<SnapshotSegment> snapshot_segments(const BlockHeap& heap, DeviceIndex device,
-                                               std::optional<PoolId> pool) {
-  std::vector<SnapshotSegment> segments;
+void snapshot_segments(const BlockHeap& heap, DeviceIndex device, std::optional<PoolId> pool,
+                       EngineSnapshot& snapshot) {
   heap.for_each([&](const ClassicBlock* block) {
     const bool is_first = block->previous == nullptr || !block->previous->is_mapped();
     if (!is_first || !block->is_mapped()) return;
     const PrivatePool* owner = block->pool->owner();
     const PoolId id = owner == nullptr ? PoolId{} : owner->id;
     if (pool && id != *pool) return;
-    segments.push_back(segment_from(*block, device));
+    snapshot.segments.push_back(segment_from(*block, device));
+    snapshot.creation_numbers.emplace(block->address, block->segment_serial);
   });
-  std::sort(segments.begin(), segments.end(),
+  std::sort(snapshot.segments.begin(), snapshot.segments.end(),
             [](const auto& a, const auto& b) { return a.address < b.address; });
-  return segments;
 }
 
 std::vector<DeviceAddress> live_addresses(const BlockHeap& heap, const PrivatePool* pool) {

@@ -10,13 +10,14 @@
 #include "ashlar/snapshot.h"
 #include "engine/classic/block_heap.h"
 #include "engine/classic/pool_table.h"
+#include "engine/engine.h"
 
 namespace ashlar::classic {
 
-// Returns the segments of one pool, or of all pools, in address order. Each contiguous mapped part
-// of an expandable segment appears as a separate segment.
-std::vector<SnapshotSegment> snapshot_segments(const BlockHeap& heap, DeviceIndex device,
-                                               std::optional<PoolId> pool);
+// Adds the segments of one pool, or of all pools, to the snapshot. Each contiguous mapped part of
+// an expandable segment appears as a separate segment.
+void snapshot_segments(const BlockHeap& heap, DeviceIndex device, std::optional<PoolId> pool,
+                       EngineSnapshot& snapshot);
 // Returns the addresses of a pool's allocated blocks, in ascending order. A null `pool` means the
 // default pool.
 std::vector<DeviceAddress> live_addresses(const BlockHeap& heap, const PrivatePool* pool);

@@ -11,12 +11,12 @@ PoolTable::PoolTable(StatsRecorder& stats, ReturnQueue& returns, SourceConfig so
     : stats_(stats),
       returns_(returns),
       source_(std::move(source)),
-      large_(false, nullptr, stats.pool_usage(PoolId{})),
-      small_(true, nullptr, stats.pool_usage(PoolId{})) {}
+      large_(false, nullptr, stats.find_or_add_pool_usage(PoolId{})),
+      small_(true, nullptr, stats.find_or_add_pool_usage(PoolId{})) {}
 
 FreePool& PoolTable::pool_for(size_t block_bytes, StreamId stream) {
   const bool is_small = SizePolicy::is_small(block_bytes);
-  const PoolId id = routes_.pool_for(stream);
+  const PoolId id = routes_.pool_id_for(stream);
   if (id.is_default()) return is_small ? small_ : large_;
   PrivatePool& pool = *pools_.at(id);
   return is_small ? pool.small : pool.large;
@@ -44,8 +44,8 @@ void PoolTable::add(PoolId pool, PoolOptions options) {
     if (has_source) returns_.cancel_reservation();
     stats_.erase_pool(pool);
   });
-  pools_.emplace(pool,
-                 std::make_unique<PrivatePool>(pool, std::move(options), stats_.pool_usage(pool)));
+  pools_.emplace(pool, std::make_unique<PrivatePool>(pool, std::move(options),
+                                                     stats_.find_or_add_pool_usage(pool)));
   undo.dismiss();
 }
 

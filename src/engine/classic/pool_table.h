@@ -30,8 +30,9 @@ struct SourceConfig {
   bool caches = false;
 };
 
-// A pool other than the default one. Routes counts the pool's users. PoolTable::erase_empty
-// destroys the pool if it is freeable, has no segment left and serves no allocation in progress.
+// A pool other than the default one. Routes counts the references to the pool.
+// PoolTable::erase_empty destroys the pool if it is freeable, has no segment left and serves no
+// allocation in progress.
 struct PrivatePool {
   PrivatePool(PoolId pool_id, PoolOptions pool_options, UsageStats& usage)
       : id(pool_id),
@@ -40,7 +41,7 @@ struct PrivatePool {
         small(true, this, usage) {}
 
   const PoolId id;
-  const PoolOptions options;
+  PoolOptions options;
   int64_t segment_count = 0;  // plain and expandable segments
   int in_flight_count = 0;    // allocations in progress, which may have released the lock
   FreePool large;

@@ -8,13 +8,16 @@
 #include "base/units.h"
 #include "device/relaxed_capture.h"
 #include "engine/classic/engine_lock.h"
-#include "engine/device_processes.h"
+#include "engine/oom_report.h"
 
 namespace ashlar::classic {
 
 Result<ClassicBlock*> ClassicEngine::reclaim_and_retry(AllocParams& params, Status why) {
   if (params.rejected) return why;
-  if (ClassicBlock* borrowed = borrow_from_overflow_pools(params)) return borrowed;
+  if (ClassicBlock* borrowed = borrow_from_overflow_pools(params)) {
+    params.expandable = false;  // as in PyTorch, the rule for plain segments splits the block
+    return borrowed;
+  }
   if (reclaimer_.release_oversize(params)) {
     return_queued_segments();
     Result<ClassicBlock*> grown = grow(params);
@@ -179,8 +182,7 @@ std::string ClassicEngine::oom_message(const AllocParams& params, const Status& 
                                        size_t device_free_bytes) {
   const PrivatePool* owner = params.pool->owner();
   const bool has_source = pools_.source_of(*params.pool) != nullptr;
-  const auto allocated = static_cast<size_t>(stats_.stats().allocated_bytes.all.current);
-  const size_t reserved = stats_.reserved_bytes();
+  const OomUsage usage = stats_.oom_usage();
   std::string message =
       text("tried to allocate ", format_bytes(params.request.bytes), " (a segment of ",
            format_bytes(params.segment_bytes), ") on device ", device_.properties().index,
@@ -194,9 +196,9 @@ std::string ClassicEngine::oom_message(const AllocParams& params, const Status& 
   if (limit_.is_set()) {
     message += text("The memory limit of this process is ", format_bytes(limit_.bytes()), ". ");
   }
-  message += text(format_bytes(allocated), " are allocated; ", format_bytes(reserved - allocated),
-                  " are reserved but not allocated.");
-  if (!options_.expandable_segments && !has_source && reserved - allocated > params.segment_bytes) {
+  message += describe_usage(usage);
+  const size_t unallocated_bytes = usage.reserved_bytes - usage.allocated_bytes;
+  if (!options_.expandable_segments && !has_source && unallocated_bytes > params.segment_bytes) {
     message += " If this is fragmentation, expandable_segments:True may avoid it.";
   }
   return message + expandables_.reserve_hint(params);

@@ -11,7 +11,8 @@
 namespace ashlar::classic {
 
 // Waits first, because Device::free does not necessarily wait for queued work that uses the
-// segment. A pass-through source orders the free itself, so this does not wait for its segments.
+// segment. A pass-through source orders the free itself, so this function does not wait for its
+// segments.
 bool Reclaimer::release_segment(ClassicBlock* block, TrimWait wait) {
   if (!deps_.pending.is_waitable({&deps_.device, block->stream})) return false;
   FreePool& pool = *block->pool;
@@ -104,13 +105,13 @@ void Reclaimer::release_by_age() {
   if (reserved_bytes <= target) return;
   const size_t wanted_bytes = reserved_bytes - target;
   size_t released_bytes = 0;
-  while (released_bytes < wanted_bytes && release_oldest(released_bytes)) {
+  while (released_bytes < wanted_bytes && release_segments_by_average_age(released_bytes)) {
   }
 }
 
 // Releases the free segments that are at least as old as the average free segment. Returns whether
 // any was released.
-bool Reclaimer::release_oldest(size_t& released_bytes) {
+bool Reclaimer::release_segments_by_average_age(size_t& released_bytes) {
   const FreePool& large = deps_.pools.large();
   uint64_t total_age = 0;
   uint64_t count = 0;

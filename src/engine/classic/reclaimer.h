@@ -73,7 +73,7 @@ class Reclaimer {
   // Waits for the stream of a block that is about to be released, so that no queued work still
   // uses the block. Does nothing with TrimWait::kNever.
   Status wait_for_stream(StreamId stream, TrimWait wait) const;
-  bool release_oldest(size_t& released_bytes);
+  bool release_segments_by_average_age(size_t& released_bytes);
 
   const Dependencies deps_;
   Status deferred_error_;

@@ -13,6 +13,14 @@ StatsRecorder::StatsRecorder(const SizePolicy& sizes, const AllocatorOptions& op
       options.max_split_bytes ? static_cast<int64_t>(*options.max_split_bytes) : -1;
 }
 
+OomUsage StatsRecorder::oom_usage() const {
+  OomUsage usage{static_cast<size_t>(stats_.allocated_bytes.all.current), reserved_bytes(), 0};
+  for (const auto& [pool, pool_usage] : stats_.pools) {
+    if (!pool.is_default()) usage.cached_in_private_pools_bytes += cached_bytes(pool_usage);
+  }
+  return usage;
+}
+
 void StatsRecorder::record_allocated(const ClassicBlock& block) {
   const bool is_small = block.pool->is_small();
   const auto bytes = static_cast<int64_t>(block.bytes);

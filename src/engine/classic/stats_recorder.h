@@ -6,6 +6,7 @@
 
 #include "ashlar/stats.h"
 #include "engine/classic/classic_block.h"
+#include "engine/oom_report.h"
 #include "engine/size_policy.h"
 
 namespace ashlar::classic {
@@ -25,10 +26,12 @@ class StatsRecorder {
     return static_cast<size_t>(stats_.pools.at(PoolId{}).reserved_bytes.all.current);
   }
 
+  OomUsage oom_usage() const;
+
   // The next two functions create the entry if it does not exist. The reference to a pool's entry
   // stays valid until erase_pool is called for the pool.
-  UsageStats& pool_usage(PoolId pool) { return stats_.pools[pool]; }
-  UsageStats& stream_usage(StreamId stream) { return stats_.streams[stream]; }
+  UsageStats& find_or_add_pool_usage(PoolId pool) { return stats_.pools[pool]; }
+  UsageStats& find_or_add_stream_usage(StreamId stream) { return stats_.streams[stream]; }
   void erase_pool(PoolId pool) { stats_.pools.erase(pool); }
 
   void record_allocated(const ClassicBlock& block);

@@ -14,10 +14,10 @@
 namespace ashlar {
 
 // Creates the engine that the options select. `device` and `clock` outlive the engine; a null clock
-// means the host's clock. REQUIRES: options that src/config accepts. kInvalidArgument: the plug-in
-// cannot be loaded, its options are incomplete, or the engine does not support plug-ins.
-// kUnsupported: engine:async is selected, and the device has no stream-ordered pool. kDeviceFault:
-// the plug-in threw, or the device failed.
+// means the host's clock. REQUIRES: check_allocator_options accepts `options`. kInvalidArgument:
+// the plug-in cannot be loaded, its options are incomplete, or the engine does not support
+// plug-ins. kUnsupported: engine:async is selected, and the device has no stream-ordered pool.
+// kDeviceFault: the plug-in threw, or the device failed.
 Result<std::unique_ptr<Engine>> make_engine(Device& device, const AllocatorOptions& options,
                                             Clock* clock = nullptr);
 

@@ -24,7 +24,7 @@ void ExtentMover::attach(Extent& extent, View& view, size_t slot) noexcept {
 void ExtentMover::detach(Extent& extent) noexcept {
   View& view = *extent.attached_view;
   Slot& slot = view.slots[extent.attached_slot];
-  slot.detached_at = tick();
+  slot.detached_at = next_tick();
   if (std::exchange(slot.has_displaced, false)) --view.displaced_count;
   view.arena->pool.idle.set_attached_view(extent, 0);
   --view.attached_count;
@@ -35,29 +35,45 @@ void ExtentMover::detach_idle(Extent& extent) noexcept {
   View& view = *extent.attached_view;
   Arena& arena = *view.arena;
   const Slot& slot = view.slots[extent.attached_slot];
-  IdleMap& idle = arena.pool.idle;
-  PagedBlock* block = idle.block_of(extent.number());
+  PagedBlock* block = arena.pool.idle.block_of(extent.number());
   ASHLAR_DCHECK(block != nullptr && block->is_in_ranges());
   arena.erase_free(block);
+  FreeRanges& ranges = arena.sub_arena(view.is_small).ranges;
   const size_t begin = view.offset_of(*block);
   const size_t end = begin + block->bytes;
+  // The larger of the two remainders keeps the block. An extent then changes its block at most
+  // log2(n) times while all n extents of a block are detached.
   PagedBlock* extent_block = block;
-  if (slot.offset > begin) {
-    extent_block = arena.split(block, slot.offset);
-    arena.sub_arena(view.is_small).ranges.insert(block);
-  }
-  if (slot.end() < end) {
-    PagedBlock* rest = arena.split(extent_block, slot.end());
-    arena.sub_arena(view.is_small).ranges.insert(rest);
-    for (size_t i = extent.attached_slot + 1; i < view.slots.size() && view.slots[i].end() <= end;
-         ++i) {
-      if (const Extent* next = view.slots[i].extent; next != nullptr) {
-        idle.set_block(next->number(), rest);
-      }
+  if (end - slot.end() > slot.offset - begin) {
+    if (slot.offset > begin) {
+      PagedBlock* before = arena.split_front(block, slot.offset);
+      set_idle_block(view, begin, slot.offset, before);
+      ranges.insert(before);
+    }
+    extent_block = arena.split_front(block, slot.end());
+    ranges.insert(block);
+  } else {
+    PagedBlock* after = slot.end() < end ? arena.split(block, slot.end()) : nullptr;
+    if (slot.offset > begin) {
+      extent_block = arena.split(block, slot.offset);
+      ranges.insert(block);
+    }
+    if (after != nullptr) {
+      set_idle_block(view, slot.end(), end, after);
+      ranges.insert(after);
     }
   }
   arena.add_detached(extent_block);
   detach(extent);
+}
+
+// Records `block` as the free block of the extents in [begin, end), which it contains.
+void ExtentMover::set_idle_block(const View& view, size_t begin, size_t end,
+                                 PagedBlock* block) noexcept {
+  IdleMap& idle = view.arena->pool.idle;
+  for (size_t i = view.slot_at(begin); i < view.slots.size() && view.slots[i].offset < end; ++i) {
+    if (view.slots[i].extent != nullptr) idle.set_block(view.slots[i].extent->number(), block);
+  }
 }
 
 void ExtentMover::move_view(View& view, Arena& arena) noexcept {

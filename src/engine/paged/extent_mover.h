@@ -38,7 +38,7 @@ class ExtentMover {
   void attach(Extent& extent, View& view, size_t slot) noexcept ASHLAR_REQUIRES(engine_lock);
   void detach(Extent& extent) noexcept ASHLAR_REQUIRES(engine_lock);
   // Splits an attached idle extent off the free block that contains it, and detaches it. REQUIRES:
-  // `find_idle` has found the extent idle since the arenas were locked.
+  // `mark_idle_extents` has found the extent idle since the arenas were locked.
   void detach_idle(Extent& extent) noexcept ASHLAR_REQUIRES(engine_lock);
   // Gives a view without blocks in use to `arena`, which may own it already. Detaches all extents
   // of the view, so that the new stream uses each of them only after waiting for the old stream.
@@ -57,9 +57,11 @@ class ExtentMover {
   void return_displaced(Arena& arena) noexcept ASHLAR_REQUIRES(engine_lock);
 
   // Advances and returns the counter that orders detaches and placements.
-  uint64_t tick() ASHLAR_REQUIRES(engine_lock) { return ++now_; }
+  uint64_t next_tick() ASHLAR_REQUIRES(engine_lock) { return ++now_; }
 
  private:
+  static void set_idle_block(const View& view, size_t begin, size_t end, PagedBlock* block) noexcept
+      ASHLAR_REQUIRES(engine_lock);
   void return_displaced_in(PagedBlock* block) noexcept ASHLAR_REQUIRES(engine_lock);
   void attach_to_origin(Extent& extent, Arena& arena) noexcept ASHLAR_REQUIRES(engine_lock);
 

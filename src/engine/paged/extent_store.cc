@@ -21,21 +21,21 @@ bool ExtentStore::is_above_limit(size_t more_bytes) const {
   return memory_fraction_ < 1 && held_bytes_ + growing_bytes_ + more_bytes > limit_bytes();
 }
 
-Status ExtentStore::check_limit(SlowRequest& request, size_t more_bytes) const {
+Status ExtentStore::check_limit(SlowPathRequest& request, size_t more_bytes) const {
   request.device_bytes = more_bytes;
   if (!is_above_limit(more_bytes)) return {};
   request.is_rejected = config_.options.reject_before_device_oom;
   return Status::out_of_memory("above the memory limit of this process");
 }
 
-CreateOptions ExtentStore::create_options() const {
+CreateOptions ExtentStore::extent_options() const {
   CreateOptions options;
   options.can_export_fd = config_.sizing.is_shareable();
   return options;
 }
 
 // Allocates all host memory for an extent before the device creates it.
-Status ExtentStore::create(const SlowRequest& request, const std::vector<size_t>& sizes,
+Status ExtentStore::create(const SlowPathRequest& request, const std::vector<size_t>& sizes,
                            std::vector<Extent*>& created) {
   PagedPool& pool = *request.pool;
   const size_t first = created.size();
@@ -49,7 +49,7 @@ Status ExtentStore::create(const SlowRequest& request, const std::vector<size_t>
   for (const size_t bytes : sizes) {
     auto extent = std::make_unique<Extent>();
     extent->mappings.reserve(1);
-    const Result<ExtentId> id = config_.device.create(bytes, create_options());
+    const Result<ExtentId> id = config_.device.create(bytes, extent_options());
     if (!id.ok()) return id.status();
     extent->id = *id;
     extent->bytes = bytes;
@@ -133,7 +133,7 @@ Status ExtentStore::recreate(Extent& extent) {
                                       ": free or pause other memory, or raise the limit, and "
                                       "resume again"));
   }
-  const Result<ExtentId> id = config_.device.create(extent.bytes, create_options());
+  const Result<ExtentId> id = config_.device.create(extent.bytes, extent_options());
   if (!id.ok()) return id.status();
   extent.id = *id;
   extent.is_dropped = false;

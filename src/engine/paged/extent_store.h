@@ -23,16 +23,16 @@
 namespace ashlar::paged {
 
 // A request on the slow path, and the state of its attempts so far.
-struct SlowRequest {
+struct SlowPathRequest {
   AllocationRequest request;
-  size_t bytes = 0;  // size of the block
+  size_t block_bytes = 0;  // size of the block
   bool is_small = false;
   PagedPool* pool = nullptr;
   Arena* arena = nullptr;
   size_t device_bytes = 0;      // size of the latest request to the device
   bool is_over_budget = false;  // the last plan took new memory because the budget was used up
-  bool ignores_budget = false;  // set once such a plan failed: the next plan has no budget
-  bool is_rejected = false;     // the limit refused it, and reject_before_device_oom is set
+  bool ignores_budget = false;  // set after such a plan failed: the next plan ignores the budget
+  bool is_rejected = false;     // by the limit, because reject_before_device_oom is set
   bool lacks_mappings = false;  // the device ran out of mappings or addresses
 };
 
@@ -57,12 +57,13 @@ class ExtentStore {
   bool is_above_limit(size_t more_bytes) const ASHLAR_REQUIRES(engine_lock);
   // Stores `more_bytes` in request.device_bytes. kOutOfMemory: that much more memory would exceed
   // the limit; if reject_before_device_oom is set, `request.is_rejected` is then set as well.
-  Status check_limit(SlowRequest& request, size_t more_bytes) const ASHLAR_REQUIRES(engine_lock);
+  Status check_limit(SlowPathRequest& request, size_t more_bytes) const
+      ASHLAR_REQUIRES(engine_lock);
 
   // Creates extents of these sizes in the request's pool and appends them to `created`. On failure,
   // releases the extents that it created. After a success, the caller calls `count_created`, or
   // `undo_creation` if host memory is exhausted.
-  Status create(const SlowRequest& request, const std::vector<size_t>& sizes,
+  Status create(const SlowPathRequest& request, const std::vector<size_t>& sizes,
                 std::vector<Extent*>& created) ASHLAR_REQUIRES(engine_lock);
   // Counts the created extents as held memory.
   void count_created(std::span<Extent* const> created) noexcept ASHLAR_REQUIRES(engine_lock);
@@ -76,8 +77,8 @@ class ExtentStore {
   // Releases the physical memory of an extent that is currently unmapped, but keeps the extent and
   // its slots. Does nothing if the extent is already dropped.
   Status drop(Extent& extent) ASHLAR_REQUIRES(engine_lock);
-  // Creates new memory for an extent. kOutOfMemory: the limit or the device refused it. REQUIRES:
-  // the extent is dropped.
+  // Creates new memory for an extent. kOutOfMemory: the limit or the device refused the memory.
+  // REQUIRES: the extent is dropped.
   Status recreate(Extent& extent) ASHLAR_REQUIRES(engine_lock);
 
   // `begin_growth` and `end_growth` enclose a request for a plain segment, during which the lock
@@ -88,7 +89,7 @@ class ExtentStore {
   void remove_segment(const View& view) noexcept ASHLAR_REQUIRES(engine_lock);
 
  private:
-  CreateOptions create_options() const;
+  CreateOptions extent_options() const;
   void erase(PagedPool& pool, Extent* extent) noexcept ASHLAR_REQUIRES(engine_lock);
 
   const PagedConfig& config_;

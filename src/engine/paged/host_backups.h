@@ -51,7 +51,7 @@ class HostBackups {
   std::optional<StreamId> copy_stream_ ASHLAR_GUARDED_BY(engine_lock);
   // Has capacity for `backup_count_` elements.
   std::vector<void*> discarded_ ASHLAR_GUARDED_BY(engine_lock);
-  // An upper bound on the number of backups: those of extents, discarded ones, and those being
+  // An upper bound on the number of backups, including discarded backups and backups that are being
   // freed.
   size_t backup_count_ ASHLAR_GUARDED_BY(engine_lock) = 0;
 };

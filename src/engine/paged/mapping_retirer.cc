@@ -23,7 +23,7 @@ constexpr size_t kMinUnusedMappings = 16384;
 // process needs some as well. Not measured: replays have no limit on mappings.
 constexpr size_t kDeviceMappingsDivisor = 4;
 
-// Once a bound is exceeded, usage is reduced to 7/8 of it, so that mappings are scanned only
+// Once a bound is exceeded, usage is reduced to 7/8 of the bound, so that mappings are scanned only
 // rarely. Halving or doubling the reduction changes no recorded run.
 size_t target_below(size_t bound) { return bound - bound / 8; }
 
@@ -75,7 +75,7 @@ void find_unused_mappings(View& view, std::vector<UnusedMappings>& unused) {
 void find_views_without_active_blocks(const PagedPool& pool, std::vector<View*>& found) {
   ArenaLocks lock(pool);
   for (const auto& view : pool.views) {
-    const bool has_memory = !view->is_plain && !view->is_retired && !view->slots.empty();
+    const bool has_memory = !view->is_plain && !view->retirement.is_whole && !view->slots.empty();
     if (has_memory && !view->has_active_block()) found.push_back(view.get());
   }
 }
@@ -130,7 +130,7 @@ void MappingRetirer::retire_down_to(const MappingUsage& target) {
   for (const auto& [id, pool] : pools_.all()) {
     if (!pool->may_retire_mappings()) continue;
     for (const auto& view : pool->views) {
-      if (!view->is_plain && !view->is_retired) find_unused_mappings(*view, unused);
+      if (!view->is_plain && !view->retirement.is_whole) find_unused_mappings(*view, unused);
     }
   }
   std::sort(unused.begin(), unused.end(), [](const UnusedMappings& a, const UnusedMappings& b) {
@@ -191,6 +191,7 @@ void MappingRetirer::retire(const std::vector<UnusedMappings>& unused, const Map
     }
     if (each.is_whole_view) views_.retire_view(view);
     retirement.mappings.push_back(each);
+    ++view.retirement.range_count;
     pool.budget.spend_driver_us(kUnmapUs * static_cast<double>(each.count));
   }
 }
@@ -258,8 +259,8 @@ std::vector<PagedPool*> MappingRetirer::retiring_pools() {
 
 void MappingRetirer::unmap_retired() {
   RemapObservers& observers = views_.observers();
-  // If an observer called the engine, the announcement that it is handling is not complete yet, so
-  // nothing is unmapped.
+  // If an observer called the engine, the announcement that the observer is handling is not
+  // complete yet, so nothing is unmapped.
   if (observers.any() && observers.is_notifying_thread()) return;
   if (!announce_finished()) return;
   const uint64_t last = last_announcement_;
@@ -273,8 +274,8 @@ void MappingRetirer::unmap_retired() {
     // from all retirements.
     for (size_t i = 0; i < pool->retirements.size();) {
       Retirement& retirement = pool->retirements[i];
-      // Skips announcements that other threads made meanwhile, because they may not have reached
-      // observers yet.
+      // Skips announcements that other threads made meanwhile, which may not have reached observers
+      // yet.
       if (retirement.announcement == 0 || retirement.announcement > last) {
         ++i;
         continue;
@@ -283,6 +284,7 @@ void MappingRetirer::unmap_retired() {
         const UnusedMappings unused = retirement.mappings.back();
         const RemapObservers::Reservation notices = observers.reserve(unused.end - unused.first);
         retirement.mappings.pop_back();
+        --unused.view->retirement.range_count;
         unmap(unused, retirement.serial);
       }
       pool->retirements.erase(pool->retirements.begin() + static_cast<ptrdiff_t>(i));

@@ -2,12 +2,13 @@
 //
 // Keeps the number of mappings and the size of the reserved addresses within bounds. Memory that
 // moves between views leaves its old mappings behind for reuse; a program whose sizes never repeat
-// would accumulate them. Above a bound, the mappings that have been unused for longest are retired.
+// would accumulate mappings. Above a bound, the mappings that have been unused for longest are
+// retired.
 //
 // A retired mapping is no longer used. Events are recorded on the streams that may still have work
 // on it. A later miss that maps memory, or a trim, notifies observers and unmaps the mapping once
-// the events are done. Only retire_all waits for them. The bounds are therefore not invariants:
-// queued work may delay unmapping.
+// the events are done. Only retire_all waits for the events. The bounds are therefore not
+// invariants: queued work may delay unmapping.
 //
 // All functions need the engine's lock. Functions that unmap may release it to call observers.
 #pragma once
@@ -55,7 +56,7 @@ class MappingRetirer {
   void retire(const std::vector<UnusedMappings>& unused, const MappingUsage& target)
       ASHLAR_REQUIRES(engine_lock);
   using Events = std::map<Arena*, std::optional<EventId>>;  // no id: recording failed
-  // Retirements that are made together.
+  // The retirements of one pass. They share a serial, and one event per arena.
   struct Batch {
     uint64_t serial = 0;
     Events events{};

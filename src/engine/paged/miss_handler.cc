@@ -9,7 +9,7 @@
 #include "base/host_memory.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "engine/device_processes.h"
+#include "engine/oom_report.h"
 
 namespace ashlar::paged {
 namespace {
@@ -35,10 +35,10 @@ std::map<Arena*, int64_t> count_uses_of_destroyed_streams(const PagedPool& pool)
 Result<Block*> MissHandler::allocate(const AllocationRequest& request) {
   const StreamId stream = request.stream;
   if (Status polled = deps_.pending.poll(stream); !polled.ok()) return polled;
-  SlowRequest slow;
+  SlowPathRequest slow;
   slow.request = request;
-  slow.bytes = SizeClasses::block_bytes(request.bytes);
-  slow.is_small = SizePolicy::is_small(slow.bytes);
+  slow.block_bytes = SizeClasses::block_bytes(request.bytes);
+  slow.is_small = SizePolicy::is_small(slow.block_bytes);
   slow.pool = &deps_.pools.pool_for(stream);
   if (slow.pool->is_paused) return pool_paused_error(*slow.pool);
   slow.arena = &deps_.pools.arena_of(*slow.pool, stream);
@@ -54,41 +54,41 @@ Result<Block*> MissHandler::allocate(const AllocationRequest& request) {
   return is_oom(found) ? report_oom(slow) : std::move(found);
 }
 
-Result<Block*> MissHandler::find_or_grow(SlowRequest& request) {
+Result<Block*> MissHandler::find_or_grow(SlowPathRequest& request) {
   Block* block = take_cached(request, config_.max_waste);
   if (block == nullptr && call_free_memory_callbacks() && !request.pool->is_paused) {
     block = take_cached(request, config_.max_waste);
   }
   if (block != nullptr) return block;
-  if (!request.is_small) request.pool->typical_block.add(request.bytes);
+  if (!request.is_small) request.pool->typical_block.add(request.block_bytes);
   Result<Block*> grown = grow(request);
   return is_oom(grown) ? reclaim_and_retry(request, grown.status()) : std::move(grown);
 }
 
 // Allocates a segment that contains only this block and is released when the block is freed.
-Result<Block*> MissHandler::allocate_uncached(SlowRequest& request) {
-  Result<Block*> grown = grow_plain(request, request.bytes);
+Result<Block*> MissHandler::allocate_uncached(SlowPathRequest& request) {
+  Result<Block*> grown = grow_plain(request, request.block_bytes);
   if (is_oom(grown) && !request.is_rejected && call_free_memory_callbacks()) {
     if (request.pool->is_paused) return pool_paused_error(*request.pool);
-    grown = grow_plain(request, request.bytes);
+    grown = grow_plain(request, request.block_bytes);
   }
   if (is_oom(grown) && !request.is_rejected) {
     if (Status trimmed = deps_.trimmer.trim({}); !trimmed.ok()) return trimmed;
     deps_.peaks.count_retry();
-    grown = grow_plain(request, request.bytes);
+    grown = grow_plain(request, request.block_bytes);
   }
   if (grown.ok()) (*grown)->is_uncached = true;
   return grown;
 }
 
-Block* MissHandler::take_cached(const SlowRequest& request, double max_waste) {
+Block* MissHandler::take_cached(const SlowPathRequest& request, double max_waste) {
   Arena& arena = *request.arena;
   BiasedLock lock(arena.lock);
-  PagedBlock* block = arena.take(request.bytes, max_waste);
+  PagedBlock* block = arena.take(request.block_bytes, max_waste);
   if (block == nullptr && !arena.return_queue.empty()) {
     arena.fill_reserve();
     deps_.mover.return_displaced(arena);
-    block = arena.take(request.bytes, max_waste);
+    block = arena.take(request.block_bytes, max_waste);
   }
   if (block == nullptr) return nullptr;
   Arena::mark_allocated(arena.sub_arena(block->is_small), block, request.request.bytes,
@@ -103,15 +103,15 @@ bool MissHandler::call_free_memory_callbacks() {
   return deps_.tracer.hooks().run_free_memory_callbacks();
 }
 
-Result<Block*> MissHandler::grow(SlowRequest& request) {
+Result<Block*> MissHandler::grow(SlowPathRequest& request) {
   if (request.pool->is_paused) return pool_paused_error(*request.pool);
   if (request.pool->is_plain) {
     if (Block* block = take_cached(request, kAnyWaste)) return block;
-    return grow_plain(request, segment_sizes_.segment_bytes(request.bytes));
+    return grow_plain(request, segment_sizes_.segment_bytes(request.block_bytes));
   }
   // Refused before planning, because the list of extents for a huge size would exhaust host memory.
-  if (request.bytes > config_.capacity_bytes) {
-    request.device_bytes = request.bytes;
+  if (request.block_bytes > config_.capacity_bytes) {
+    request.device_bytes = request.block_bytes;
     return Status::out_of_memory("more than the device has");
   }
   Result<Block*> stitched = deps_.stitcher.allocate(request);
@@ -120,13 +120,13 @@ Result<Block*> MissHandler::grow(SlowRequest& request) {
   return deps_.stitcher.allocate(request);
 }
 
-Result<Block*> MissHandler::grow_plain(SlowRequest& request, size_t segment_bytes) {
+Result<Block*> MissHandler::grow_plain(SlowPathRequest& request, size_t segment_bytes) {
   Status allowed = deps_.extents.check_limit(request, segment_bytes);
   if (!allowed.ok()) return allowed;
   return deps_.segments.allocate(request, segment_bytes);
 }
 
-Result<Block*> MissHandler::reclaim_and_retry(SlowRequest& request, Status reason) {
+Result<Block*> MissHandler::reclaim_and_retry(SlowPathRequest& request, Status reason) {
   if (request.is_rejected) return reason;
   if (Block* borrowed = borrow_from_overflow_pools(request)) return borrowed;
   if (deps_.streams.is_capturing(request.request.stream)) return reason;
@@ -151,8 +151,8 @@ Result<Block*> MissHandler::reclaim_and_retry(SlowRequest& request, Status reaso
 
 // Synchronizes the device and grows again with the idle memory of destroyed streams, the only idle
 // memory of the pool that earlier plans did not consider. Tries twice, because other threads may
-// use some of it while the device is synchronized.
-Result<Block*> MissHandler::retry_with_destroyed_streams(SlowRequest& request,
+// use some of this memory while the device is synchronized.
+Result<Block*> MissHandler::retry_with_destroyed_streams(SlowPathRequest& request,
                                                          Result<Block*> grown) {
   for (int i = 0; i < 2 && deps_.streams.capture_count() == 0; ++i) {
     const std::map<Arena*, int64_t> destroyed = count_uses_of_destroyed_streams(*request.pool);
@@ -170,23 +170,23 @@ Result<Block*> MissHandler::retry_with_destroyed_streams(SlowRequest& request,
 
 // Serves a request of the default pool with a cached block of a retained pool with `use_on_oom`.
 // Never grows that pool.
-Block* MissHandler::borrow_from_overflow_pools(const SlowRequest& request) {
+Block* MissHandler::borrow_from_overflow_pools(const SlowPathRequest& request) {
   if (!request.pool->id.is_default()) return nullptr;
   for (const auto& [id, pool] : deps_.pools.all()) {
     if (!pool->options.use_on_oom || pool->is_paused || deps_.pools.is_freeable(id)) continue;
     const auto arena = pool->arenas.find(request.request.stream);
     if (arena == pool->arenas.end()) continue;
-    SlowRequest borrowed = request;
+    SlowPathRequest borrowed = request;
     borrowed.arena = arena->second.get();
     if (Block* block = take_cached(borrowed, kAnyWaste)) return block;
   }
   return nullptr;
 }
 
-Status MissHandler::report_oom(const SlowRequest& request) {
+Status MissHandler::report_oom(const SlowPathRequest& request) {
   const Result<DeviceMemoryStats> use = config_.device.memory_stats();
   const size_t device_free_bytes = use.ok() ? use->free_bytes : 0;
-  const PeakTracker::Usage usage = deps_.peaks.count_oom(request.is_rejected);
+  const OomUsage usage = deps_.peaks.count_oom(request.is_rejected);
   const size_t limit_bytes = deps_.extents.limit_bytes();
   std::string message =
       text("tried to allocate ", format_bytes(request.request.bytes), " (",
@@ -196,9 +196,7 @@ Status MissHandler::report_oom(const SlowRequest& request) {
   if (deps_.extents.memory_fraction() < 1) {
     message += text("The memory limit of this process is ", format_bytes(limit_bytes), ". ");
   }
-  message += text(format_bytes(usage.allocated_bytes), " are allocated; ",
-                  format_bytes(usage.reserved_bytes - usage.allocated_bytes),
-                  " are reserved but not allocated.");
+  message += describe_usage(usage);
   if (request.lacks_mappings) {
     message += text(" The device has no mappings or addresses left; this allocator uses ",
                     deps_.views.usage().mappings, " mappings.");
@@ -210,7 +208,7 @@ Status MissHandler::report_oom(const SlowRequest& request) {
     TraceEntry entry;
     entry.action = TraceAction::kOom;
     entry.address = DeviceAddress(device_free_bytes);
-    entry.bytes = request.bytes;
+    entry.bytes = request.block_bytes;
     entry.stream = request.request.stream;
     entry.pool = request.pool->id;
     entry.stack = deps_.tracer.stack();

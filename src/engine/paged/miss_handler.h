@@ -5,9 +5,9 @@
 //   1. poll pending frees, and search the arena again
 //   2. call the user's free-memory callbacks
 //   3. grow: stitch idle and new memory (`Stitcher`), or obtain a segment (`SegmentStore`)
-//   4. out of memory: borrow from overflow pools. Otherwise, except during a capture, take these
-//      steps and grow again after each: wait for pending frees, unmap unused mappings if the device
-//      lacks mappings, use the memory of destroyed streams, trim all pools.
+//   4. out of memory: borrow from pools with use_on_oom. Otherwise, except during a capture, take
+//      these steps and grow again after each: wait for pending frees, unmap unused mappings if the
+//      device lacks mappings, use the memory of destroyed streams, trim all pools.
 //   5. report
 //
 // All functions need the engine's lock, and may release it to call the device or user code.
@@ -62,20 +62,20 @@ class MissHandler {
   void set_caching(bool caching) ASHLAR_REQUIRES(engine_lock) { is_caching_ = caching; }
 
  private:
-  Result<Block*> find_or_grow(SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
-  Result<Block*> allocate_uncached(SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
-  Block* take_cached(const SlowRequest& request, double max_waste) ASHLAR_REQUIRES(engine_lock);
+  Result<Block*> find_or_grow(SlowPathRequest& request) ASHLAR_REQUIRES(engine_lock);
+  Result<Block*> allocate_uncached(SlowPathRequest& request) ASHLAR_REQUIRES(engine_lock);
+  Block* take_cached(const SlowPathRequest& request, double max_waste) ASHLAR_REQUIRES(engine_lock);
   bool call_free_memory_callbacks() ASHLAR_REQUIRES(engine_lock);
-  Result<Block*> grow(SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
-  Result<Block*> grow_plain(SlowRequest& request, size_t segment_bytes)
+  Result<Block*> grow(SlowPathRequest& request) ASHLAR_REQUIRES(engine_lock);
+  Result<Block*> grow_plain(SlowPathRequest& request, size_t segment_bytes)
       ASHLAR_REQUIRES(engine_lock);
 
-  Result<Block*> reclaim_and_retry(SlowRequest& request, Status reason)
+  Result<Block*> reclaim_and_retry(SlowPathRequest& request, Status reason)
       ASHLAR_REQUIRES(engine_lock);
-  Block* borrow_from_overflow_pools(const SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
-  Result<Block*> retry_with_destroyed_streams(SlowRequest& request, Result<Block*> grown)
+  Block* borrow_from_overflow_pools(const SlowPathRequest& request) ASHLAR_REQUIRES(engine_lock);
+  Result<Block*> retry_with_destroyed_streams(SlowPathRequest& request, Result<Block*> grown)
       ASHLAR_REQUIRES(engine_lock);
-  Status report_oom(const SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
+  Status report_oom(const SlowPathRequest& request) ASHLAR_REQUIRES(engine_lock);
 
   const PagedConfig& config_;
   const Dependencies deps_;

@@ -43,7 +43,7 @@ PagedEngine::~PagedEngine() {
   segments_.destroy_returned();
 }
 
-// Releases what it can: notifies no observers and ignores errors.
+// Best effort: notifies no observers and ignores errors.
 void PagedEngine::release_all() noexcept {
   Device& device = config_.device;
   const auto try_call = [](const auto& call) { catch_bad_alloc([&] { return call().ok(); }); };
@@ -88,7 +88,8 @@ Result<Block*> PagedEngine::allocate_from_arena(const AllocationRequest& request
     return Status::out_of_memory(
         text("tried to allocate ", request.bytes, " B: no device has an exabyte"));
   }
-  if (pending_.is_poll_due() || fast_path_.is_disabled()) return allocate_slow(request);
+  if (pending_.count_hit_and_check_poll() || fast_path_.is_disabled())
+    return allocate_slow(request);
   Arena& arena = default_arena(request.stream);
   PagedBlock* block = nullptr;
   bool is_peak = false;
@@ -319,6 +320,25 @@ Status PagedEngine::release_pool(PoolId pool) {
 Result<int> PagedEngine::pool_use_count(PoolId pool) const {
   EngineLock lock(mutex_);
   return pools_.routes().use_count(pool);
+}
+
+Status PagedEngine::set_pool_use_on_oom(PoolId id, bool use_on_oom) {
+  EngineLock lock(mutex_);
+  PagedPool* pool = pools_.find(id);
+  if (pool == nullptr || id.is_default()) return no_such_pool(id);
+  pool->options.use_on_oom = use_on_oom;
+  return {};
+}
+
+Status PagedEngine::set_pool_no_split(PoolId id) {
+  EngineLock lock(mutex_);
+  PagedPool* pool = pools_.find(id);
+  if (pool == nullptr || id.is_default()) return no_such_pool(id);
+  const bool is_in_use = pool->has_memory() || pool->in_flight_count != 0;
+  if (is_in_use) return pool_has_memory_error(id);
+  pool->options.no_split = true;
+  pool->is_plain = true;
+  return {};
 }
 
 Status PagedEngine::begin_routing(PoolId pool, RouteFilter filter) {

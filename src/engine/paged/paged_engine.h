@@ -43,8 +43,8 @@ namespace ashlar::paged {
 
 class PagedEngine final : public Engine {
  public:
-  // `device` and `clock` outlive the engine; a null clock means the host's clock. REQUIRES: options
-  // that src/config accepts.
+  // `device` and `clock` outlive the engine; a null clock means the host's clock. REQUIRES:
+  // check_allocator_options accepts `options`.
   PagedEngine(Device& device, const AllocatorOptions& options, Clock* clock = nullptr);
   // Releases all memory, including blocks in use, whose addresses become invalid.
   ~PagedEngine() override;
@@ -78,6 +78,8 @@ class PagedEngine final : public Engine {
   Status retain_pool(PoolId pool) override;
   Status release_pool(PoolId pool) override;
   Result<int> pool_use_count(PoolId pool) const override;
+  Status set_pool_use_on_oom(PoolId pool, bool use_on_oom) override;
+  Status set_pool_no_split(PoolId pool) override;
   Status begin_routing(PoolId pool, RouteFilter filter) override;
   Status end_routing(PoolId pool) override;
   void capture_began() override;
@@ -86,6 +88,7 @@ class PagedEngine final : public Engine {
   Result<PoolCheckpoint> checkpoint(PoolId pool) override;
   Result<RestoreResult> restore(const PoolCheckpoint& checkpoint) override;
   EngineSnapshot take_snapshot(std::optional<PoolId> pool = {}) override;
+  std::vector<StackId> stacks_in_use() const override;
   Status annotate(DeviceAddress address, const std::string& annotation) override;
   AllocatorStats stats() const override;
   void reset_peak_stats() override;

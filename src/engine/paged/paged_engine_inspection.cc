@@ -30,11 +30,13 @@ SnapshotSegment describe_segment(const PagedBlock& first, DeviceIndex device) {
   return segment;
 }
 
-void describe_segments(const View& view, DeviceIndex device,
-                       std::vector<SnapshotSegment>& segments) {
+// The segments of one view have equal creation numbers.
+void describe_segments(const View& view, DeviceIndex device, EngineSnapshot& snapshot) {
   for (const PagedBlock* block = view.first; block != nullptr; block = block->next) {
     const bool is_first = block->previous == nullptr || block->previous->is_detached();
-    if (is_first && !block->is_detached()) segments.push_back(describe_segment(*block, device));
+    if (!is_first || block->is_detached()) continue;
+    snapshot.segments.push_back(describe_segment(*block, device));
+    snapshot.creation_numbers.emplace(block->address, view.id);
   }
 }
 
@@ -71,7 +73,7 @@ SnapshotExtent describe_extent(const Extent& extent, DeviceIndex device) {
 void describe_pool(PagedPool& pool, DeviceIndex device, EngineSnapshot& snapshot) {
   pool.flush();
   for (const auto& view : pool.views) {
-    describe_segments(*view, device, snapshot.segments);
+    describe_segments(*view, device, snapshot);
     if (!view->is_plain) snapshot.views.push_back(describe_view(*view, device));
   }
   for (const auto& extent : pool.extents) {
@@ -90,56 +92,12 @@ void sort_snapshot(EngineSnapshot& snapshot) {
             [](const auto& a, const auto& b) { return a.id < b.id; });
 }
 
-// Adds the parts of a free range that lie in partly used extents. In a plain segment, adds the
-// whole range unless it is the whole segment. Hits do not maintain this statistic: it is computed
-// by a scan when statistics are read, so its peak and totals reflect only the values at those
-// times.
-void add_inactive(const View& view, size_t begin, size_t end, InactiveSplit& sum) {
-  const auto add = [&sum](size_t bytes) {
-    if (bytes == 0) return;
-    ++sum.count;
-    sum.bytes += static_cast<int64_t>(bytes);
-  };
-  if (view.is_plain) {
-    add(end - begin < view.mapped_bytes ? end - begin : 0);
-    return;
-  }
-  const Slot& first = view.slots[view.slot_at(begin)];
-  const Slot& last = view.slots[view.slot_at(end - 1)];
-  const bool is_first_partial = first.offset < begin;
-  const bool is_last_partial = last.end() > end;
-  if (&first == &last) {
-    add(is_first_partial || is_last_partial ? end - begin : 0);
-    return;
-  }
-  add(is_first_partial ? first.end() - begin : 0);
-  add(is_last_partial ? end - last.offset : 0);
-}
-
-void add_inactive(const View& view, InactiveSplit& sum) {
-  for (const PagedBlock* block = view.first; block != nullptr;) {
-    const size_t begin = view.offset_of(*block);
-    size_t end = begin;
-    for (; block != nullptr && block->is_free(); block = block->next) end += block->bytes;
-    if (end > begin) {
-      add_inactive(view, begin, end, sum);
-    } else {
-      block = block->next;
-    }
-  }
-}
-
 }  // namespace
 
 AllocatorStats PagedEngine::stats() const {
   EngineLock lock(mutex_);
   InactiveSplits inactive{};
-  for (const auto& [id, pool] : pools_.all()) {
-    ArenaLocks arenas(*pool);
-    for (const auto& view : pool->views) {
-      if (view->is_plain || !pool->is_paused) add_inactive(*view, inactive[view->is_small ? 1 : 0]);
-    }
-  }
+  for (const auto& [id, pool] : pools_.all()) pool->add_inactive_splits(inactive);
   return peaks_.stats(inactive);
 }
 
@@ -183,6 +141,16 @@ void PagedEngine::for_each_block(const Visit& visit) const {
       }
     }
   }
+}
+
+std::vector<StackId> PagedEngine::stacks_in_use() const {
+  EngineLock lock(mutex_);
+  std::vector<StackId> stacks;
+  for_each_block([&](const PagedBlock& block) {
+    if (block.is_active()) stacks.push_back(block.stack);
+    if (block.previous == nullptr) stacks.push_back(block.view->stack);
+  });
+  return stacks;
 }
 
 Result<std::vector<DeviceAddress>> PagedEngine::live_in_pool(PoolId pool) const {
@@ -248,8 +216,8 @@ void PagedEngine::pin(Block* block) {
   ++block->pin_count;
 }
 
-// A pinned block that was freed is pending and has no events yet. They are recorded now, so that
-// they also cover work queued since the free.
+// A pinned block that was freed is pending and has no events yet. The events are recorded now, so
+// that they also cover work queued since the free.
 void PagedEngine::unpin(Block* pinned) {
   auto* block = static_cast<PagedBlock*>(pinned);
   {

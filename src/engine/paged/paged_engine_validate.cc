@@ -36,8 +36,7 @@ Status check_blocks(const View& view) {
   return offset == view.mapped_bytes ? Status() : violation("blocks do not tile their view");
 }
 
-// Checks that slots tile their view and that the counts of attached and displaced extents are
-// correct.
+// Checks that slots tile their view and that the counts of slots are correct.
 Status check_slots(const View& view) {
   size_t end = 0;
   size_t attached_count = 0;
@@ -118,6 +117,9 @@ Status check_extent(const Extent& extent, const PagedPool& pool) {
   if (pool.idle.is_attached(extent) != (extent.attached_view != nullptr)) {
     return violation("the idle map has a wrong attached state");
   }
+  if (!extent.is_releasing && !extent.is_traced_at_mapping()) {
+    return violation("the trace places an extent at an address where it is not mapped");
+  }
   if (extent.attached_view == nullptr) return {};
   if (extent.attached_view->slots[extent.attached_slot].extent != &extent) {
     return violation("an extent is attached to another extent's slot");
@@ -183,6 +185,21 @@ Status check_reserves(const PagedPool& pool) {
   return {};
 }
 
+// Checks that each view counts its ranges in the retirements.
+Status check_retirements(const PagedPool& pool) {
+  std::map<const View*, uint32_t> counts;
+  for (const Retirement& retirement : pool.retirements) {
+    for (const UnusedMappings& unused : retirement.mappings) ++counts[unused.view];
+  }
+  for (const auto& view : pool.views) {
+    const auto found = counts.find(view.get());
+    const uint32_t count = found == counts.end() ? 0 : found->second;
+    if (count != view->retirement.range_count)
+      return violation("wrong count of retirements of a view");
+  }
+  return {};
+}
+
 // Checks all invariants of one pool. REQUIRES: the engine's lock.
 Status check_pool(const PagedPool& pool) {
   ArenaLocks arenas(pool);
@@ -198,6 +215,7 @@ Status check_pool(const PagedPool& pool) {
   }
   if (Status checked = check_candidates(pool); !checked.ok()) return checked;
   if (Status checked = check_reserves(pool); !checked.ok()) return checked;
+  if (Status checked = check_retirements(pool); !checked.ok()) return checked;
   return check_counters(pool);
 }
 
@@ -234,7 +252,7 @@ Status PagedEngine::validate() const {
 }
 
 // Checks the number of mappings and the size of the reserved addresses against ViewTable's totals.
-// Does not check MappingRetirer's limits on them, which may be exceeded temporarily.
+// Does not check MappingRetirer's bounds, which may be exceeded temporarily.
 Status PagedEngine::validate_usage() const {
   MappingUsage usage;
   MappingUsage retired;
@@ -244,7 +262,7 @@ Status PagedEngine::validate_usage() const {
     for (const auto& view : pool->views) {
       if (view->is_plain) continue;
       usage.address_bytes += view->reserved.bytes;
-      if (view->is_retired) retired.address_bytes += view->reserved.bytes;
+      if (view->retirement.is_whole) retired.address_bytes += view->reserved.bytes;
       for (const Slot& slot : view->slots) retired.mappings += slot.is_retired() ? 1 : 0;
     }
     listed_count += count_listed(*pool);

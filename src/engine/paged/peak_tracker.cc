@@ -10,17 +10,18 @@
 namespace ashlar::paged {
 namespace {
 
-// The number of arenas that updates visit before any rests. Few, because a visit takes a tenth of
-// a microsecond, and a resting arena keeps its headroom.
-constexpr size_t kMaxWatchedArenas = 8;
+// No arena rests while updates visit at most this many: a visit takes a tenth of a microsecond, and
+// a resting arena keeps headroom that other arenas may need. With 8, the first allocation on a
+// stream takes an eighth more instructions (docs/internals/experiments/paged_engine.md).
+constexpr size_t kMaxWatchedArenas = 4;
 // The number of updates that must find an arena unchanged before it rests.
 constexpr int kUpdatesBeforeRest = 2;
 
 // The sums that a counter is part of.
 struct Sums {
   AllocatorStats& all;
-  UsageStats* pool;
-  UsageStats* stream;
+  UsageStats& pool;
+  UsageStats& stream;
   bool is_small;
 };
 
@@ -70,8 +71,7 @@ void add(const Sums& sums, const Counters& counters) {
     add(part(sums.all.requested_bytes), active.requested_bytes, total.requested_bytes,
         active_then.requested_bytes);
   }
-  for (UsageStats* usage : {sums.pool, sums.stream}) {
-    if (usage == nullptr) continue;
+  for (UsageStats* usage : {&sums.pool, &sums.stream}) {
     add(usage->allocation, now.count, total.count, then.count);
     add(usage->allocated_bytes, now.bytes, total.bytes, then.bytes);
     add(usage->active_bytes, active.bytes, total.bytes, active_then.bytes);
@@ -106,18 +106,22 @@ PeakHeadroom headroom_of(const AllocatorStats& all, Stat StatTriple::*part) {
 
 Arena& PeakTracker::arena_of(PagedPool& pool, StreamId stream, BlockTable& addresses) {
   MutexLock lock(mutex_);
+  const bool is_last = last_found_ != nullptr && &last_found_->pool == &pool;
+  if (is_last && last_found_->stream == stream) return *last_found_;
   if (const auto found = pool.arenas.find(stream); found != pool.arenas.end()) {
-    return *found->second;
+    last_found_ = found->second.get();
+    return *last_found_;
   }
   for (auto* list : {&arenas_, &watched_, &keepers_}) reserve_amortized(*list, arenas_.size() + 1);
-  UsageStats& pool_usage = stats_.pools[pool.id];
-  UsageStats& stream_usage = stats_.streams[stream];
-  for (const UsageStats* usage : {&pool_usage, &stream_usage}) usage_shares_[usage];
+  UsageSum& pool_sum = pool_sums_[pool.id];
+  // A new stream usually has the highest handle, so the hint saves a search.
+  UsageSum& stream_sum = stream_sums_.try_emplace(stream_sums_.end(), stream)->second;
   Arena& arena = pool.add_arena(stream, ++last_serial_, addresses);
-  arena.pool_usage = &pool_usage;
-  arena.stream_usage = &stream_usage;
+  arena.pool_sum = &pool_sum;
+  arena.stream_sum = &stream_sum;
   arenas_.push_back(&arena);
   watched_.push_back(&arena);
+  last_found_ = &arena;
   return arena;
 }
 
@@ -132,17 +136,15 @@ void PeakTracker::remove_arenas(const PagedPool& pool) noexcept {
     for (auto* list : {&arenas_, &watched_}) erase_sorted(*list, arena.get());
     std::erase(keepers_, arena.get());
   }
-  if (const auto found = stats_.pools.find(pool.id); found != stats_.pools.end()) {
-    usage_shares_.erase(&found->second);
-    stats_.pools.erase(found);
-  }
+  pool_sums_.erase(pool.id);
+  last_found_ = nullptr;
 }
 
 void PeakTracker::count_reserved(const Arena& arena, bool is_small, int64_t bytes) noexcept {
   MutexLock lock(mutex_);
   ++(bytes > 0 ? stats_.device_allocs : stats_.device_frees);
-  for (StatTriple* reserved : {&stats_.reserved_bytes, &arena.pool_usage->reserved_bytes,
-                               &arena.stream_usage->reserved_bytes}) {
+  for (StatTriple* reserved : {&stats_.reserved_bytes, &arena.pool_sum->stats.reserved_bytes,
+                               &arena.stream_sum->stats.reserved_bytes}) {
     if (bytes > 0) reserved->increase(is_small, bytes);
     if (bytes < 0) reserved->decrease(is_small, -bytes);
   }
@@ -159,8 +161,8 @@ void PeakTracker::move_reserved(const Extent& extent, const Arena& to, bool is_s
     stats_.reserved_bytes.of(extent.is_small).decrease(bytes);
     stats_.reserved_bytes.of(is_small).increase(bytes);
   }
-  move(extent.arena->pool_usage->reserved_bytes, to.pool_usage->reserved_bytes);
-  move(extent.arena->stream_usage->reserved_bytes, to.stream_usage->reserved_bytes);
+  move(extent.arena->pool_sum->stats.reserved_bytes, to.pool_sum->stats.reserved_bytes);
+  move(extent.arena->stream_sum->stats.reserved_bytes, to.stream_sum->stats.reserved_bytes);
 }
 
 void PeakTracker::count_segments(bool is_small, int64_t more) noexcept {
@@ -184,12 +186,16 @@ void PeakTracker::count_stream_sync() noexcept {
   ++stats_.sync_all_streams;
 }
 
-PeakTracker::Usage PeakTracker::count_oom(bool is_rejection) noexcept {
+OomUsage PeakTracker::count_oom(bool is_rejection) noexcept {
   MutexLock lock(mutex_);
   update_peaks_locked(nullptr);
   ++(is_rejection ? stats_.oom_rejections : stats_.ooms);
-  return {static_cast<size_t>(stats_.allocated_bytes.all.current),
-          static_cast<size_t>(stats_.reserved_bytes.all.current)};
+  OomUsage usage{static_cast<size_t>(stats_.allocated_bytes.all.current),
+                 static_cast<size_t>(stats_.reserved_bytes.all.current), 0};
+  for (const auto& [id, sum] : pool_sums_) {
+    if (!id.is_default()) usage.cached_in_private_pools_bytes += cached_bytes(sum.stats);
+  }
+  return usage;
 }
 
 void PeakTracker::update_peaks(const Arena* requester) noexcept {
@@ -211,7 +217,7 @@ void PeakTracker::update_peaks_locked(const Arena* requester) {
       int& unchanged_count = arena->tracked.unchanged_count;
       unchanged_count = add_changes(*arena) ? 0 : unchanged_count + 1;
     }
-    raise_peaks(watched_);
+    raise_peaks();
     divide_headroom(requester);
     if (watched_.size() <= kMaxWatchedArenas) continue;
     for (Arena* arena : watched_) {
@@ -230,7 +236,7 @@ bool PeakTracker::add_changes(Arena& arena) {
     if (sub.counters == counted) continue;
     Counters change = sub.counters;
     change.subtract(counted);
-    add({stats_, arena.pool_usage, arena.stream_usage, sub.is_small}, change);
+    add({stats_, arena.pool_sum->stats, arena.stream_sum->stats, sub.is_small}, change);
     counted = sub.counters;
     is_changed = true;
   }
@@ -238,11 +244,13 @@ bool PeakTracker::add_changes(Arena& arena) {
   return is_changed;
 }
 
-void PeakTracker::raise_peaks(const std::vector<Arena*>& arenas) {
+// Raises the peaks of the sums that the last calls of `add_changes` for the watched arenas changed.
+void PeakTracker::raise_peaks() {
   for_each_stat(stats_, raise_peak);
-  for (const Arena* arena : arenas) {
-    for_each_stat(*arena->pool_usage, raise_peak);
-    for_each_stat(*arena->stream_usage, raise_peak);
+  for (const Arena* arena : watched_) {
+    if (arena->tracked.unchanged_count != 0) continue;
+    for_each_stat(arena->pool_sum->stats, raise_peak);
+    for_each_stat(arena->stream_sum->stats, raise_peak);
   }
   highest_allocated_bytes_ = std::max(highest_allocated_bytes_, stats_.allocated_bytes.all.current);
 }
@@ -251,14 +259,17 @@ void PeakTracker::raise_peaks(const std::vector<Arena*>& arenas) {
 // arenas shares each sum; usually only one arena contributes to the sum of a stream.
 void PeakTracker::divide_headroom(const Arena* requester) {
   ++round_;
-  all_shares_.begin(round_);
-  for (HeadroomShares& shares : size_shares_) shares.begin(round_);
+  all_shares_.begin(round_, headroom_of(stats_, &StatTriple::all));
+  size_shares_[0].begin(round_, headroom_of(stats_, &StatTriple::large_pool));
+  size_shares_[1].begin(round_, headroom_of(stats_, &StatTriple::small_pool));
   for (const Arena* arena : watched_) {
     const bool is_requester = arena == requester;
     const PeakHeadroom wanted = arena->wanted_headroom();
     all_shares_.add(wanted, is_requester);
-    shares_of(arena->pool_usage).add(wanted, is_requester);
-    shares_of(arena->stream_usage).add(wanted, is_requester);
+    for (UsageSum* sum : {arena->pool_sum, arena->stream_sum}) {
+      if (sum->shares.round != round_) sum->shares.begin(round_, headroom_of(sum->stats));
+      sum->shares.add(wanted, is_requester);
+    }
     for (const SubArena& sub : arena->sub_arenas) {
       size_shares_[sub.is_small ? 1 : 0].add(sub.wanted_headroom(), is_requester);
     }
@@ -266,74 +277,47 @@ void PeakTracker::divide_headroom(const Arena* requester) {
   for (Arena* arena : watched_) give_headroom(*arena, arena == requester);
 }
 
-// Returns the shares of a sum in the current division.
-PeakTracker::HeadroomShares& PeakTracker::shares_of(const UsageStats* usage) {
-  HeadroomShares& shares = usage_shares_.find(usage)->second;
-  if (shares.round != round_) shares.begin(round_);
-  return shares;
-}
-
 void PeakTracker::give_headroom(Arena& arena, bool is_requester) {
+  const auto share_of = [&](const HeadroomShares& shares, const PeakHeadroom& wanted)
+                            ASHLAR_REQUIRES(mutex_) {
+                              if (shares.needs_kept()) is_kept_headroom_wanted_ = true;
+                              return shares.share_for(wanted, is_requester);
+                            };
   const PeakHeadroom wanted = arena.wanted_headroom();
-  const auto share_of_usage = [&](const UsageStats& usage) ASHLAR_REQUIRES(mutex_) {
-    return share_of(headroom_of(usage), wanted, shares_of(&usage), is_requester);
-  };
-  const PeakHeadroom together = PeakHeadroom::min(
-      share_of(headroom_of(stats_, &StatTriple::all), wanted, all_shares_, is_requester),
-      PeakHeadroom::min(share_of_usage(*arena.pool_usage), share_of_usage(*arena.stream_usage)));
+  PeakHeadroom together = share_of(all_shares_, wanted);
+  for (const UsageSum* sum : {arena.pool_sum, arena.stream_sum}) {
+    together = PeakHeadroom::min(together, share_of(sum->shares, wanted));
+  }
   std::array<PeakLevel, 2> levels;
   for (const SubArena& sub : arena.sub_arenas) {
     const size_t kind = sub.is_small ? 1 : 0;
-    const auto part = sub.is_small ? &StatTriple::small_pool : &StatTriple::large_pool;
-    levels[kind] = PeakLevel::above(sub.counters.net(),
-                                    share_of(headroom_of(stats_, part), sub.wanted_headroom(),
-                                             size_shares_[kind], is_requester));
+    levels[kind] =
+        PeakLevel::above(sub.counters.net(), share_of(size_shares_[kind], sub.wanted_headroom()));
   }
   arena.set_levels(PeakLevel::above(arena.net(), together), levels);
 }
 
-// If the headroom suffices for all requests, each arena gets its request and a share of the
-// remainder; half of the remainder goes to the requester, if any. Otherwise the requester is served
-// first.
-PeakHeadroom PeakTracker::share_of(PeakHeadroom headroom, const PeakHeadroom& wanted,
-                                   const HeadroomShares& shares, bool is_requester) {
-  headroom.subtract(shares.kept);
-  const int64_t count = shares.count;
-  const auto share = [&](int64_t PeakHeadroom::*part) ASHLAR_REQUIRES(mutex_) {
-    const int64_t spare = headroom.*part - shares.wanted.*part;
-    if (spare >= 0) {
-      const int64_t parts = count == 1 ? 1 : is_requester ? 2 : 2 * (count - 1);
-      return wanted.*part + spare / parts;
-    }
-    if (shares.kept.*part > 0) is_kept_headroom_wanted_ = true;
-    if (is_requester || count == 1) return std::min(wanted.*part, headroom.*part);
-    return std::max<int64_t>(headroom.*part - shares.wanted_by_requester.*part, 0) / count;
-  };
-  return {share(&PeakHeadroom::count), share(&PeakHeadroom::bytes),
-          share(&PeakHeadroom::requested_bytes)};
-}
-
-// Lets an arena rest. It keeps the headroom that it needs to return to its highest value, as far as
-// its levels allow. REQUIRES: the arena's lock, held by lock_unbiased.
+// Lets an arena rest. The arena keeps the headroom that it needs to return to its highest value, as
+// far as its levels allow. REQUIRES: the arena's lock, held by lock_unbiased.
 void PeakTracker::rest(Arena& arena) {
   PeakTrackerRecord& tracked = arena.tracked;
   tracked.is_resting = true;
-  tracked.kept = PeakHeadroom::min(arena.wanted_headroom(), arena.headroom());
+  tracked.kept_headroom = PeakHeadroom::min(arena.wanted_headroom(), arena.headroom());
   std::array<PeakLevel, 2> levels;
-  bool is_keeper = !(tracked.kept == PeakHeadroom{});
+  bool is_keeper = !(tracked.kept_headroom == PeakHeadroom{});
   for (const SubArena& sub : arena.sub_arenas) {
     const size_t kind = sub.is_small ? 1 : 0;
     const Amount net = sub.counters.net();
-    tracked.kept_by_size[kind] =
+    tracked.kept_headroom_by_size[kind] =
         PeakHeadroom::min(sub.wanted_headroom(), sub.size_level.headroom_above(net));
-    is_keeper = is_keeper || !(tracked.kept_by_size[kind] == PeakHeadroom{});
-    levels[kind] = PeakLevel::above(net, tracked.kept_by_size[kind]);
-    size_shares_[kind].kept.add(tracked.kept_by_size[kind]);
+    is_keeper = is_keeper || !(tracked.kept_headroom_by_size[kind] == PeakHeadroom{});
+    levels[kind] = PeakLevel::above(net, tracked.kept_headroom_by_size[kind]);
+    size_shares_[kind].kept.add(tracked.kept_headroom_by_size[kind]);
   }
-  arena.set_levels(PeakLevel::above(arena.net(), tracked.kept), levels);
-  all_shares_.kept.add(tracked.kept);
-  shares_of(arena.pool_usage).kept.add(tracked.kept);
-  shares_of(arena.stream_usage).kept.add(tracked.kept);
+  arena.set_levels(PeakLevel::above(arena.net(), tracked.kept_headroom), levels);
+  all_shares_.kept.add(tracked.kept_headroom);
+  arena.pool_sum->shares.kept.add(tracked.kept_headroom);
+  arena.stream_sum->shares.kept.add(tracked.kept_headroom);
   if (is_keeper && !std::exchange(tracked.is_in_keepers, true)) keepers_.push_back(&arena);
   arena.lock.watch(tracked.watch, woken_);
 }
@@ -349,16 +333,17 @@ void PeakTracker::watch_woken_arenas() {
   }
 }
 
-// The arena's levels still allow this headroom until they are set again.
+// Subtracts the arena's kept headroom from HeadroomShares::kept, so that arenas can share it again.
+// The arena's levels include this headroom until they are set again.
 void PeakTracker::subtract_kept_headroom(Arena& arena) {
   PeakTrackerRecord& tracked = arena.tracked;
-  all_shares_.kept.subtract(tracked.kept);
-  shares_of(arena.pool_usage).kept.subtract(tracked.kept);
-  shares_of(arena.stream_usage).kept.subtract(tracked.kept);
-  tracked.kept = {};
-  for (size_t kind = 0; kind < tracked.kept_by_size.size(); ++kind) {
-    size_shares_[kind].kept.subtract(tracked.kept_by_size[kind]);
-    tracked.kept_by_size[kind] = {};
+  all_shares_.kept.subtract(tracked.kept_headroom);
+  arena.pool_sum->shares.kept.subtract(tracked.kept_headroom);
+  arena.stream_sum->shares.kept.subtract(tracked.kept_headroom);
+  tracked.kept_headroom = {};
+  for (size_t kind = 0; kind < tracked.kept_headroom_by_size.size(); ++kind) {
+    size_shares_[kind].kept.subtract(tracked.kept_headroom_by_size[kind]);
+    tracked.kept_headroom_by_size[kind] = {};
   }
 }
 
@@ -384,7 +369,21 @@ AllocatorStats PeakTracker::stats(const InactiveSplits& inactive) {
     set_current(stats_.inactive_split, is_small, inactive[is_small ? 1 : 0].count);
     set_current(stats_.inactive_split_bytes, is_small, inactive[is_small ? 1 : 0].bytes);
   }
-  return stats_;
+  AllocatorStats result = stats_;
+  for (const auto& [id, sum] : pool_sums_) {
+    result.pools.emplace_hint(result.pools.end(), id, sum.stats);
+  }
+  for (const auto& [id, sum] : stream_sums_) {
+    result.streams.emplace_hint(result.streams.end(), id, sum.stats);
+  }
+  return result;
+}
+
+// Passes the statistics of all pools and streams to `visit`.
+template <typename Visit>
+void PeakTracker::for_each_usage(const Visit& visit) {
+  for (auto& [id, sum] : pool_sums_) visit(sum.stats);
+  for (auto& [id, sum] : stream_sums_) visit(sum.stats);
 }
 
 void PeakTracker::reset_peaks() noexcept {
@@ -392,6 +391,10 @@ void PeakTracker::reset_peaks() noexcept {
   update_peaks_locked(nullptr);
   release_kept_headroom();
   stats_.reset_peaks();
+  for_each_usage([](UsageStats& usage) {
+    for_each_stat(usage, [](Stat& stat) { stat.reset_peak(); });
+    usage.reserved_bytes.reset_peak();
+  });
   {
     const ArenaLocks all(arenas_);
     for (Arena* arena : arenas_) {
@@ -408,7 +411,13 @@ void PeakTracker::reset_totals() noexcept {
   release_kept_headroom();
   const ArenaLocks all(arenas_);
   for (Arena* arena : arenas_) add_changes(*arena);
+  for_each_stat(stats_, raise_peak);
   stats_.reset_totals();
+  for_each_usage([](UsageStats& usage) {
+    for_each_stat(usage, raise_peak);
+    for_each_stat(usage, [](Stat& stat) { stat.reset_totals(); });
+    usage.reserved_bytes.reset_totals();
+  });
   for (Arena* arena : arenas_) {
     for (SubArena& sub : arena->sub_arenas) {
       sub.counters.reset_totals();

@@ -15,34 +15,29 @@
 // With many arenas, updates visit only those whose counters may have changed. An arena that several
 // updates found unchanged *rests*: it keeps the headroom that it needs to return to its highest
 // value, and updates visit it again after its lock was taken. If other arenas lack the headroom
-// that resting arenas keep, the next update takes it from all of them.
+// that resting arenas keep, the next update takes it from all resting arenas.
 //
 // Thread safe: has its own lock, which is taken after the engine's lock and before the arenas'
 // locks.
 #pragma once
 
 #include <array>
-#include <unordered_map>
+#include <map>
 #include <vector>
 
 #include "ashlar/stats.h"
 #include "base/lock_watch.h"
+#include "engine/oom_report.h"
 #include "engine/paged/engine_mutex.h"
 #include "engine/paged/pool/paged_pool.h"
 
 namespace ashlar::paged {
 
-// The number and the total size of the free parts of partly used extents and segments.
-struct InactiveSplit {
-  int64_t count = 0;
-  int64_t bytes = 0;
-};
-using InactiveSplits = std::array<InactiveSplit, 2>;  // indexed by `is_small`
-
 class PeakTracker {
  public:
   // Returns the arena of the stream, and creates it on first use. Throws std::bad_alloc, without
-  // effect, if there is no memory. All other functions but `stats` cannot fail.
+  // effect, if there is no memory. All other functions but `stats` and `with_arenas_locked` cannot
+  // fail.
   Arena& arena_of(PagedPool& pool, StreamId stream, BlockTable& addresses)
       ASHLAR_REQUIRES(engine_lock) ASHLAR_EXCLUDES(mutex_);
   // Removes the arenas of a pool that is being destroyed. Their counts stay in the sums of the
@@ -62,12 +57,8 @@ class PeakTracker {
   void count_stitch() noexcept ASHLAR_EXCLUDES(mutex_);
   void count_retry() noexcept ASHLAR_EXCLUDES(mutex_);
   void count_stream_sync() noexcept ASHLAR_EXCLUDES(mutex_);
-  struct Usage {
-    size_t allocated_bytes = 0;
-    size_t reserved_bytes = 0;
-  };
   // Counts an out-of-memory error, and returns the sums at that time.
-  Usage count_oom(bool is_rejection) noexcept ASHLAR_EXCLUDES(mutex_);
+  OomUsage count_oom(bool is_rejection) noexcept ASHLAR_EXCLUDES(mutex_);
 
   // Sums the counters, raises the peaks and redistributes the headroom. `requester`, the arena that
   // passed its level, gets half of the spare headroom.
@@ -94,34 +85,13 @@ class PeakTracker {
   }
 
  private:
-  // The number of arenas that share the headroom of one sum, and the headroom that they request.
-  struct HeadroomShares {
-    PeakHeadroom wanted{};               // headroom wanted by all arenas together
-    PeakHeadroom wanted_by_requester{};  // the part of `wanted` that the requester wants
-    int64_t count = 0;
-    PeakHeadroom kept{};  // by resting arenas, which the fields above exclude
-    uint64_t round = 0;   // of the fields above, except `kept`
-
-    void begin(uint64_t new_round) {
-      wanted = wanted_by_requester = {};
-      count = 0;
-      round = new_round;
-    }
-    void add(const PeakHeadroom& request, bool is_requester) {
-      ++count;
-      wanted.add(request);
-      if (is_requester) wanted_by_requester = request;
-    }
-  };
-
   void update_peaks_locked(const Arena* requester) ASHLAR_REQUIRES(mutex_);
   bool add_changes(Arena& arena) ASHLAR_REQUIRES(mutex_);
-  void raise_peaks(const std::vector<Arena*>& arenas) ASHLAR_REQUIRES(mutex_);
+  void raise_peaks() ASHLAR_REQUIRES(mutex_);
   void divide_headroom(const Arena* requester) ASHLAR_REQUIRES(mutex_);
   void give_headroom(Arena& arena, bool is_requester) ASHLAR_REQUIRES(mutex_);
-  PeakHeadroom share_of(PeakHeadroom headroom, const PeakHeadroom& wanted,
-                        const HeadroomShares& shares, bool is_requester) ASHLAR_REQUIRES(mutex_);
-  HeadroomShares& shares_of(const UsageStats* usage) ASHLAR_REQUIRES(mutex_);
+  template <typename Visit>
+  void for_each_usage(const Visit& visit) ASHLAR_REQUIRES(mutex_);
   void rest(Arena& arena) ASHLAR_REQUIRES(mutex_);
   void watch_woken_arenas() ASHLAR_REQUIRES(mutex_);
   void subtract_kept_headroom(Arena& arena) ASHLAR_REQUIRES(mutex_);
@@ -134,14 +104,16 @@ class PeakTracker {
   LockWatchList woken_;                                    // arenas to be watched again
   uint64_t visited_arena_count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   uint64_t last_serial_ ASHLAR_GUARDED_BY(mutex_) = 0;
+  Arena* last_found_ ASHLAR_GUARDED_BY(mutex_) = nullptr;  // result of the last `arena_of`, or null
+  // The sums over all arenas. The maps `pools` and `streams` are empty: `pool_sums_` and
+  // `stream_sums_` hold these sums.
   AllocatorStats stats_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<PoolId, UsageSum> pool_sums_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<StreamId, UsageSum> stream_sums_ ASHLAR_GUARDED_BY(mutex_);
   int64_t highest_allocated_bytes_ ASHLAR_GUARDED_BY(mutex_) = 0;
   uint64_t round_ ASHLAR_GUARDED_BY(mutex_) = 0;  // number of the last division of headroom
   HeadroomShares all_shares_ ASHLAR_GUARDED_BY(mutex_);
   std::array<HeadroomShares, 2> size_shares_ ASHLAR_GUARDED_BY(mutex_);  // indexed by `is_small`
-  // How arenas share the headroom of each pool's and each stream's sum, keyed by the sum. Entries
-  // are created with the arenas, so that updates allocate no host memory.
-  std::unordered_map<const UsageStats*, HeadroomShares> usage_shares_ ASHLAR_GUARDED_BY(mutex_);
   // Arenas that keep headroom while they rest, and possibly others. Has the capacity for all
   // arenas.
   std::vector<Arena*> keepers_ ASHLAR_GUARDED_BY(mutex_);

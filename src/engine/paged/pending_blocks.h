@@ -25,13 +25,13 @@ class PendingBlocks {
                 RequestTracer& tracer)
       : streams_(streams), segments_(segments), peaks_(peaks), tracer_(tracer) {}
 
-  // Counts a hit, and returns whether the hit should take the slow path to poll. Thread safe; needs
-  // no lock.
-  bool is_poll_due() {
+  // Counts a request off the fast path if any block is pending, and returns whether the request
+  // should take the slow path to poll. Thread safe; needs no lock.
+  bool count_hit_and_check_poll() {
     return has_pending_.load(std::memory_order_relaxed) &&
            hits_before_poll_.fetch_sub(1, std::memory_order_relaxed) <= 0;
   }
-  // Updates the flag that `is_poll_due` reads: whether any block is pending.
+  // Updates the flag that `count_hit_and_check_poll` reads: whether any block is pending.
   void publish() ASHLAR_REQUIRES(engine_lock);
 
   // Makes a freed block in state kPending free, now or once the streams that use it are done.
@@ -48,8 +48,9 @@ class PendingBlocks {
   void make_free(PagedBlock* block) noexcept ASHLAR_REQUIRES(engine_lock);
   void make_free(const std::vector<Block*>& finished) noexcept ASHLAR_REQUIRES(engine_lock);
 
-  // On a new cache line to avoid false sharing: while blocks are pending, every hit writes this
-  // counter, and every hit reads the fields of PagedEngine that precede this object.
+  // On a new cache line to avoid false sharing: while blocks are pending, every request off the
+  // fast path writes this counter, and every hit reads the fields of PagedEngine that precede this
+  // object.
   alignas(64) std::atomic<int> hits_before_poll_{0};
   std::atomic<bool> has_pending_{false};
   StreamMonitor& streams_;

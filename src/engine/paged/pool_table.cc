@@ -67,7 +67,7 @@ bool PoolTable::erase_if_unused(PoolId id) noexcept {
   return true;
 }
 
-Status PoolTable::begin_routing(PoolId pool, RouteFilter filter) {
+Status PoolTable::begin_routing(PoolId pool, RouteFilter&& filter) {
   Map::node_type made = find(pool) == nullptr ? make_pool(pool, {}) : Map::node_type();
   if (Status begun = routes_.begin(pool, std::move(filter)); !begun.ok()) return begun;
   if (!made.empty()) pools_.insert(std::move(made));

@@ -34,7 +34,7 @@ class PoolTable {
   // Returns null if there is no such pool.
   PagedPool* find(PoolId pool) const ASHLAR_REQUIRES(engine_lock);
   PagedPool& pool_for(StreamId stream) const ASHLAR_REQUIRES(engine_lock) {
-    return *pools_.at(routes_.pool_for(stream));
+    return *pools_.at(routes_.pool_id_for(stream));
   }
   // Returns the pools with this tag. kInvalidArgument: the tag is empty, or no pool has it.
   Result<std::vector<PagedPool*>> find_tagged(std::string_view tag) const
@@ -58,7 +58,9 @@ class PoolTable {
 
   Routes& routes() ASHLAR_REQUIRES(engine_lock) { return routes_; }
   const Routes& routes() const ASHLAR_REQUIRES(engine_lock) { return routes_; }
-  Status begin_routing(PoolId pool, RouteFilter filter) ASHLAR_REQUIRES(engine_lock);
+  // If the call fails, `filter` is unchanged: it is user code and must be destroyed without the
+  // lock.
+  Status begin_routing(PoolId pool, RouteFilter&& filter) ASHLAR_REQUIRES(engine_lock);
   // Returns the filter, which is user code and must be destroyed without the lock.
   Result<RouteFilter> end_routing(PoolId pool) ASHLAR_REQUIRES(engine_lock);
   bool has_routes() const ASHLAR_REQUIRES(engine_lock) { return route_count_ != 0; }

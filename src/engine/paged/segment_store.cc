@@ -12,10 +12,14 @@
 namespace ashlar::paged {
 
 // Allocates all other host memory before it obtains the segment.
-Result<Block*> SegmentStore::allocate(SlowRequest& request, size_t segment_bytes) {
+Result<Block*> SegmentStore::allocate(SlowPathRequest& request, size_t segment_bytes) {
   PagedPool& pool = *request.pool;
   Arena& arena = *request.arena;
   const BlockReservation blocks(arena);
+  {
+    BiasedLock lock(arena.lock);
+    arena.reserve_ranges(request.is_small, segment_bytes);
+  }
   std::unique_ptr<View> prepared = pool.prepare_view();
   ScopeGuard discard([&] { pool.discard_view(std::move(prepared)); });
   const Result<DeviceAddress> address = obtain(request, segment_bytes);
@@ -35,17 +39,17 @@ Result<Block*> SegmentStore::allocate(SlowRequest& request, size_t segment_bytes
   BiasedLock lock(arena.lock);
   tracer_.trace_memory(TraceAction::kSegmentAlloc, arena, view.reserved);
   PagedBlock* block = arena.insert_block(view, view.reserved, nullptr);
-  const bool is_split = segment_bytes > request.bytes && !pool.options.no_split;
-  if (is_split) arena.add_free(arena.split(block, request.bytes));
+  const bool is_split = segment_bytes > request.block_bytes && !pool.options.no_split;
+  if (is_split) arena.add_free(arena.split(block, request.block_bytes));
   Arena::mark_allocated(arena.sub_arena(block->is_small), block, request.request.bytes,
                         request.request.stack);
   tracer_.trace_alloc(*block);
   return block;
 }
 
-// Releases the lock for the device, whose allocation may take a long time, and for sources, which
-// are user code.
-Result<DeviceAddress> SegmentStore::obtain(const SlowRequest& request, size_t bytes) {
+// Releases the engine's lock during the call: an allocation of the device may take a long time, and
+// a SegmentSource is user code.
+Result<DeviceAddress> SegmentStore::obtain(const SlowPathRequest& request, size_t bytes) {
   extents_.begin_growth(bytes);
   const ScopeGuard end([&]() ASHLAR_REQUIRES(engine_lock) { extents_.end_growth(bytes); });
   const std::shared_ptr<SegmentSource> source = request.pool->options.source;

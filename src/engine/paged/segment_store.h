@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Plain segments: whole allocations of the device or of a pool's source. They are used by pools
-// that have a source or are never split, by all pools of a device that cannot map one extent at
-// several addresses, and while caching is off. A segment is a plain View without slots.
+// with a source or with no_split, by all pools of a device that cannot map one extent at several
+// addresses, and while caching is off. A segment is a plain View without slots.
 //
 // All functions but destroy_returned need the engine's lock. Some release it to call a source or to
 // allocate from the device.
@@ -32,7 +32,8 @@ class SegmentStore {
 
   // Obtains a segment and allocates the request's block from it. REQUIRES: the memory limit permits
   // the segment (ExtentStore::check_limit).
-  Result<Block*> allocate(SlowRequest& request, size_t segment_bytes) ASHLAR_REQUIRES(engine_lock);
+  Result<Block*> allocate(SlowPathRequest& request, size_t segment_bytes)
+      ASHLAR_REQUIRES(engine_lock);
   // Returns the segment to the device or its source if none of its blocks is in use. Waits for work
   // that may use it; with kNever, does nothing if there is such work. Returns false if the segment
   // stays; device errors are deferred.
@@ -51,7 +52,7 @@ class SegmentStore {
   void destroy_returned() noexcept;
 
  private:
-  Result<DeviceAddress> obtain(const SlowRequest& request, size_t bytes)
+  Result<DeviceAddress> obtain(const SlowPathRequest& request, size_t bytes)
       ASHLAR_REQUIRES(engine_lock);
   bool try_free(const View& view, TrimWait wait) ASHLAR_REQUIRES(engine_lock);
 

@@ -50,12 +50,12 @@ constexpr double kMinCreditBaseBytes = double(kGiB);
 // quarter, 1.04 times.
 constexpr double kHiddenMappingCost = 0.25;
 
-// A large request over budget takes at least this part (1/64) of the held memory. With 1/32 or
-// 1/128, no recorded run changes by more than 0.5 %.
+// A large request over budget takes at least 1/64 of the held memory. With 1/32 or 1/128, no
+// recorded run changes by more than 0.5 %.
 constexpr size_t kOverBudgetDivisor = 64;
 
-// Bound on the measured time that is charged, as a multiple of the usual cost. Not measured:
-// replays always take the usual time.
+// Bound on the measured time that is charged, as a multiple of the usual cost. Not tuned by
+// measurement: replays always take the usual time.
 constexpr double kMaxCostFactor = 10;
 
 void remove_duplicates(std::vector<Arena*>& arenas) {
@@ -66,11 +66,12 @@ void remove_duplicates(std::vector<Arena*>& arenas) {
 
 }  // namespace
 
-PlanRequest Stitcher::plan_request(const SlowRequest& request) const {
-  return {*request.pool, *request.arena, request.bytes, request.is_small, extents_.held_bytes()};
+PlanRequest Stitcher::plan_request(const SlowPathRequest& request) const {
+  return {*request.pool, *request.arena, request.block_bytes, request.is_small,
+          extents_.held_bytes()};
 }
 
-Result<Block*> Stitcher::allocate(SlowRequest& request) {
+Result<Block*> Stitcher::allocate(SlowPathRequest& request) {
   const RelaxedCapture relaxed(config_.device, streams_.capture_count());
   if (!relaxed.status().ok()) return relaxed.status();
   Arena& arena = *request.arena;
@@ -78,7 +79,7 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
   PlanCandidates& candidates = request.pool->candidates;
   candidates.update(arena);
   visited_count_ += candidates.arenas().size() + candidates.views().size();
-  std::set<const Arena*> lenders = find_lenders(request);
+  choose_lenders(request);
   // Called before the arenas are locked, because PeakTracker's lock must be taken before theirs.
   request.is_over_budget = !can_afford_to_stitch(request);
   const BlockReservation blocks(arena);
@@ -94,12 +95,12 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
     if (request.is_over_budget) sub.wasteful_fits_left = kWastefulFitsOverBudget;
     // Searches again, because a wait or another thread may have freed a block since the last
     // search.
-    if (PagedBlock* block = arena.take(request.bytes, config_.max_waste); block != nullptr) {
+    if (PagedBlock* block = arena.take(request.block_bytes, config_.max_waste); block != nullptr) {
       Arena::mark_allocated(sub, block, request.request.bytes, request.request.stack);
       tracer_.trace_alloc(*block);
       return block;
     }
-    plan = make_plan(request, lenders);
+    plan = make_plan(request);
     if (!request.is_over_budget && config_.options.policy != PagedPolicy::kLean) {
       sub.wasteful_fits_left = kWastefulFits;
     }
@@ -118,7 +119,7 @@ Result<Block*> Stitcher::allocate(SlowRequest& request) {
   if (!completed.ok()) return completed;
   undo.dismiss();
   if (!plan.pieces.empty()) peaks_.count_stitch();
-  return commit(placement, request.bytes, request.request);
+  return commit(placement, request.block_bytes, request.request);
 }
 
 int64_t Stitcher::flush(std::span<Arena* const> arenas) {
@@ -127,33 +128,33 @@ int64_t Stitcher::flush(std::span<Arena* const> arenas) {
   return merged;
 }
 
-// Returns the arenas whose idle memory may be used: the stream's own arena, and those of streams
-// that can be waited for. Under `fast`, only idle streams lend, so that no stream has to wait.
-std::set<const Arena*> Stitcher::find_lenders(const SlowRequest& request) {
-  std::set<const Arena*> lenders = {request.arena};
-  if (request.pool->options.never_remap) return lenders;
+// Sets Arena::is_lending of all candidates: whether the plan may use their idle memory.
+void Stitcher::choose_lenders(const SlowPathRequest& request) {
   // During a capture, only the stream's own arena lends: waiting for another stream requires an
   // event, which would become part of the capture.
-  if (streams_.is_capturing(request.arena->stream)) return lenders;
-  for (const Arena* arena : request.pool->candidates.arenas()) {
-    const bool is_waitable = (!arena->is_stream_destroyed || arena->quiescent_use_count) &&
-                             !streams_.is_capturing(arena->stream);
-    if (arena == request.arena || !is_waitable) continue;
-    if (config_.options.policy == PagedPolicy::kFast) {
-      const Result<bool> idle = streams_.query_idle(arena->stream);
-      if (!idle.ok() || !*idle) continue;
-    }
-    lenders.insert(arena);
+  const bool may_borrow =
+      !request.pool->options.never_remap && !streams_.is_capturing(request.arena->stream);
+  for (Arena* arena : request.pool->candidates.arenas()) {
+    arena->is_lending = arena == request.arena || (may_borrow && may_lend(*arena));
   }
-  return lenders;
 }
 
-bool Stitcher::can_afford_to_stitch(const SlowRequest& request) {
+// Only streams that can be waited for lend. Under `fast`, only idle streams lend, so that no stream
+// has to wait.
+bool Stitcher::may_lend(const Arena& arena) {
+  const bool is_waitable = (!arena.is_stream_destroyed || arena.quiescent_use_count) &&
+                           !streams_.is_capturing(arena.stream);
+  if (!is_waitable || config_.options.policy != PagedPolicy::kFast) return is_waitable;
+  const Result<bool> idle = streams_.query_idle(arena.stream);
+  return idle.ok() && *idle;
+}
+
+bool Stitcher::can_afford_to_stitch(const SlowPathRequest& request) {
   const PagedPolicy policy = config_.options.policy;
   if (request.ignores_budget || policy == PagedPolicy::kLean) return true;
   const auto live = static_cast<double>(peaks_.highest_allocated_bytes());
   const auto held = static_cast<double>(extents_.held_bytes() +
-                                        request.bytes);  // if the whole block is new memory
+                                        request.block_bytes);  // if the whole block is new memory
   if (held > kUnlimitedRatio * live) return true;
   const bool is_urgent = held > urgent_ratio(policy) * live;
   return request.pool->budget.can_spend(
@@ -164,18 +165,19 @@ bool Stitcher::can_afford_to_stitch(const SlowRequest& request) {
 
 // Returns how much new memory a request over budget takes. Large requests take more than requested,
 // so that fewer later requests exceed the budget.
-size_t Stitcher::over_budget_growth_bytes(const SlowRequest& request) const {
-  return request.is_small ? request.bytes
-                          : std::max(request.bytes, extents_.held_bytes() / kOverBudgetDivisor);
+size_t Stitcher::over_budget_growth_bytes(const SlowPathRequest& request) const {
+  return request.is_small
+             ? request.block_bytes
+             : std::max(request.block_bytes, extents_.held_bytes() / kOverBudgetDivisor);
 }
 
 // REQUIRES: the locks of the pool's arenas.
-Plan Stitcher::make_plan(const SlowRequest& request, std::set<const Arena*>& lenders) {
+Plan Stitcher::make_plan(const SlowPathRequest& request) {
   // Destroyed streams lend only memory that has not been used since the device was synchronized.
   for (Arena* arena : request.pool->candidates.arenas()) {
     if (!arena->is_stream_destroyed || arena->is_quiescent()) continue;
     arena->quiescent_use_count.reset();
-    lenders.erase(arena);
+    arena->is_lending = false;
   }
   if (request.is_over_budget) {
     const size_t new_bytes = round_up(over_budget_growth_bytes(request),
@@ -184,22 +186,26 @@ Plan Stitcher::make_plan(const SlowRequest& request, std::set<const Arena*>& len
       return planner_.plan_new_memory(plan_request(request), new_bytes);
     }
   }
-  return planner_.plan(plan_request(request), lenders);
+  return planner_.plan(plan_request(request));
 }
 
 // Allocates the host memory for `take`. REQUIRES: the locks of the pool's arenas.
-Stitcher::Placement Stitcher::prepare(const Plan& plan, const SlowRequest& request) {
+Stitcher::Placement Stitcher::prepare(const Plan& plan, const SlowPathRequest& request) {
   Placement placement{plan.view, nullptr, plan.offset, plan.pieces, plan.pieces.size()};
   const size_t slot_count = plan.view != nullptr ? plan.view->slots.size() : 0;
   placement.lenders.reserve(slot_count + plan.pieces.size());
   const bool is_taken_over = plan.from != nullptr && plan.view->arena != request.arena;
-  if (is_taken_over) request.arena->fill_reserve(Arena::kBlocksPerSlot * slot_count);
+  if (is_taken_over) {
+    request.arena->fill_reserve(Arena::kBlocksPerSlot * slot_count);
+    request.arena->reserve_ranges(plan.view->is_small, plan.view->mapped_bytes);
+  }
   return placement;
 }
 
 // Takes the memory that the plan uses. REQUIRES: the locks of the pool's arenas have been held
 // since the plan was made.
-void Stitcher::take(const Plan& plan, const SlowRequest& request, Placement& placement) noexcept {
+void Stitcher::take(const Plan& plan, const SlowPathRequest& request,
+                    Placement& placement) noexcept {
   if (plan.from != nullptr) {
     View& view = *plan.view;
     PagedBlock* from = plan.from;
@@ -207,7 +213,7 @@ void Stitcher::take(const Plan& plan, const SlowRequest& request, Placement& pla
       mover_.move_view(view, *request.arena);
       from = view.slots[view.slot_at(plan.offset)].detached_block;
     }
-    const size_t end = std::min(plan.offset + request.bytes, view.mapped_bytes);
+    const size_t end = std::min(plan.offset + request.block_bytes, view.mapped_bytes);
     placement.block =
         mover_.take_range(view, from, {view.at(plan.offset), end - plan.offset}, placement.lenders);
   }
@@ -218,12 +224,12 @@ void Stitcher::take(const Plan& plan, const SlowRequest& request, Placement& pla
   remove_duplicates(placement.lenders);
 }
 
-Status Stitcher::complete(Placement& placement, size_t new_bytes, SlowRequest& request) {
+Status Stitcher::complete(Placement& placement, size_t new_bytes, SlowPathRequest& request) {
   Status ordered = order_after(placement.lenders, *request.arena);
   if (!ordered.ok()) return ordered;
   if (placement.pieces.empty() && new_bytes == 0) return {};
   if (placement.view == nullptr) {
-    const Result<View*> view = views_.create(request, std::max(request.bytes, new_bytes));
+    const Result<View*> view = views_.create(request, std::max(request.block_bytes, new_bytes));
     if (!view.ok()) return view.status();
     placement.view = *view;
   }
@@ -245,7 +251,7 @@ Status Stitcher::complete(Placement& placement, size_t new_bytes, SlowRequest& r
 }
 
 // Maps the pieces at the end of the view.
-Status Stitcher::map_pieces(Placement& placement, SlowRequest& request) {
+Status Stitcher::map_pieces(Placement& placement, SlowPathRequest& request) {
   const size_t begin = placement.view->mapped_bytes;
   Result<PagedBlock*> mapped = views_.map_at_end(*placement.view, placement.pieces, request);
   if (!mapped.ok()) return mapped.status();
@@ -268,7 +274,7 @@ Status Stitcher::order_after(const std::vector<Arena*>& lenders, const Arena& bo
     if (ordered.ok()) lender->mark_stream_alive();
     if (ordered.is(StatusKind::kInvalidArgument)) {
       lender->is_stream_destroyed = true;
-      if (lender->quiescent_use_count) continue;  // it was quiescent when the memory was taken
+      if (lender->quiescent_use_count) continue;  // quiescent when its memory was taken
       return Status::out_of_memory("the idle memory belongs to a destroyed stream");
     }
     // If the lender has begun to capture, the borrower must not wait for the lender's event: such a
@@ -285,8 +291,8 @@ Status Stitcher::order_after(const std::vector<Arena*>& lenders, const Arena& bo
 // Charges the usual cost of stitching, or the measured time if it was longer, because drivers
 // differ. The measured time counts only up to a bound, because the host may have been preempted.
 // Mapping new memory is not charged.
-void Stitcher::charge_mapping(const SlowRequest& request, size_t stitched_count, size_t all_count,
-                              int64_t begin_ns) noexcept {
+void Stitcher::charge_mapping(const SlowPathRequest& request, size_t stitched_count,
+                              size_t all_count, int64_t begin_ns) noexcept {
   if (stitched_count == 0) return;
   const auto stitched = static_cast<double>(stitched_count);
   const double part = stitched / static_cast<double>(std::max(stitched_count, all_count));
@@ -301,8 +307,8 @@ void Stitcher::charge_mapping(const SlowRequest& request, size_t stitched_count,
                                        std::clamp(took_us, usual_us, kMaxCostFactor * usual_us));
 }
 
-// Allocates `bytes` bytes of the placement and frees the rest of its block on both sides. REQUIRES:
-// the whole placement is mapped, and its lenders are ordered.
+// Allocates `bytes` bytes of the placement and frees the remainders of the placement's block on
+// both sides. REQUIRES: the whole placement is mapped, and its lenders are ordered.
 Block* Stitcher::commit(const Placement& placement, size_t bytes,
                         const AllocationRequest& request) noexcept {
   assign_extents(placement);
@@ -329,7 +335,7 @@ Block* Stitcher::commit(const Placement& placement, size_t bytes,
 void Stitcher::assign_extents(const Placement& placement) noexcept {
   View& view = *placement.view;
   Arena& arena = *view.arena;
-  view.last_placed_at = mover_.tick();
+  view.last_placed_at = mover_.next_tick();
   if (view.is_plain) return;
   const size_t begin = view.offset_of(*placement.block);
   const size_t end = begin + placement.block->bytes;
@@ -354,11 +360,11 @@ void Stitcher::roll_back(const Placement& placement) noexcept {
   if (placement.view->slots.empty()) views_.release(*placement.view);
 }
 
-// While the pool is restored, only the restore takes blocks of its arenas.
+// Filling the reserves suffices: while the pool is restored, only the restore takes blocks from its
+// arenas.
 Stitcher::ExactScratch Stitcher::prepare_exact(const PagedPool& pool,
                                                const std::vector<ExactRange>& ranges) {
   ExactScratch scratch;
-  for (const auto& [stream, each] : pool.arenas) scratch.all.insert(each.get());
   size_t slot_count = 0;
   for (const auto& view : pool.views) slot_count += view->slots.size();
   scratch.lenders.reserve(slot_count);
@@ -366,6 +372,7 @@ Stitcher::ExactScratch Stitcher::prepare_exact(const PagedPool& pool,
     BiasedLock lock(each.arena.lock);
     each.arena.fill_reserve(Arena::kBlocksPerPlacement * ranges.size() +
                             Arena::kBlocksPerSlot * slot_count);
+    each.arena.reserve_ranges(each.view.is_small, each.view.mapped_bytes);
   }
   return scratch;
 }
@@ -384,7 +391,8 @@ Block* Stitcher::allocate_at(const ExactRange& exact, ExactScratch& scratch,
     if (view.arena != &exact.arena && !view.is_plain && !view.has_active_block()) {
       mover_.move_view(view, exact.arena);
     }
-    find_idle(pool, arenas.arenas(), scratch.all, &exact.arena, config_.granule_bytes);
+    for (Arena* each : arenas.arenas()) each->is_lending = true;
+    mark_idle_extents(pool, arenas.arenas(), &exact.arena, config_.granule_bytes);
     PagedBlock* from = view.first;
     while (from->end() <= exact.range.begin) from = from->next;
     placement.block = mover_.take_range(view, from, exact.range, placement.lenders);

@@ -15,7 +15,6 @@
 // All functions need the engine's lock.
 #pragma once
 
-#include <set>
 #include <span>
 #include <vector>
 
@@ -48,7 +47,7 @@ class Stitcher {
 
   // REQUIRES: the request's pool is not plain. kOutOfMemory: the limit or the device refused new
   // memory, or the borrower's stream cannot wait for a lender's stream.
-  Result<Block*> allocate(SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
+  Result<Block*> allocate(SlowPathRequest& request) ASHLAR_REQUIRES(engine_lock);
 
   // An exact range of a view, for restoring a checkpoint. The view is moved to `arena` if no block
   // of the view is in use. REQUIRES: no block in the range is in use, and no block of another view
@@ -62,7 +61,6 @@ class Stitcher {
   // Host memory for allocations of exact ranges.
   struct ExactScratch {
     std::vector<Arena*> lenders{};
-    std::set<const Arena*> all{};  // the pool's arenas
   };
   // Prepares the allocation of all these ranges of the pool. No arena, view or slot may be added
   // before they are allocated.
@@ -80,26 +78,27 @@ class Stitcher {
     PagedBlock* block = nullptr;  // null: no existing part of the view
     size_t offset = 0;            // where in the view the allocated block will begin
     std::vector<Extent*> pieces{};
-    size_t idle_piece_count = 0;    // idle pieces come first; the others are new
+    size_t idle_piece_count = 0;    // idle pieces come first, then new ones
     std::vector<Arena*> lenders{};  // without duplicates after `take`
   };
 
-  PlanRequest plan_request(const SlowRequest& request) const ASHLAR_REQUIRES(engine_lock);
+  PlanRequest plan_request(const SlowPathRequest& request) const ASHLAR_REQUIRES(engine_lock);
   static int64_t flush(std::span<Arena* const> arenas);
-  std::set<const Arena*> find_lenders(const SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
-  bool can_afford_to_stitch(const SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
-  size_t over_budget_growth_bytes(const SlowRequest& request) const ASHLAR_REQUIRES(engine_lock);
-  Plan make_plan(const SlowRequest& request, std::set<const Arena*>& lenders)
+  void choose_lenders(const SlowPathRequest& request) ASHLAR_REQUIRES(engine_lock);
+  bool may_lend(const Arena& arena) ASHLAR_REQUIRES(engine_lock);
+  bool can_afford_to_stitch(const SlowPathRequest& request) ASHLAR_REQUIRES(engine_lock);
+  size_t over_budget_growth_bytes(const SlowPathRequest& request) const
       ASHLAR_REQUIRES(engine_lock);
-  static Placement prepare(const Plan& plan, const SlowRequest& request);
-  void take(const Plan& plan, const SlowRequest& request, Placement& placement) noexcept
+  Plan make_plan(const SlowPathRequest& request) ASHLAR_REQUIRES(engine_lock);
+  static Placement prepare(const Plan& plan, const SlowPathRequest& request);
+  void take(const Plan& plan, const SlowPathRequest& request, Placement& placement) noexcept
       ASHLAR_REQUIRES(engine_lock);
-  Status complete(Placement& placement, size_t new_bytes, SlowRequest& request)
+  Status complete(Placement& placement, size_t new_bytes, SlowPathRequest& request)
       ASHLAR_REQUIRES(engine_lock);
-  Status map_pieces(Placement& placement, SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
+  Status map_pieces(Placement& placement, SlowPathRequest& request) ASHLAR_REQUIRES(engine_lock);
   Status order_after(const std::vector<Arena*>& lenders, const Arena& borrower)
       ASHLAR_REQUIRES(engine_lock);
-  void charge_mapping(const SlowRequest& request, size_t stitched_count, size_t all_count,
+  void charge_mapping(const SlowPathRequest& request, size_t stitched_count, size_t all_count,
                       int64_t begin_ns) noexcept ASHLAR_REQUIRES(engine_lock);
   Block* commit(const Placement& placement, size_t bytes, const AllocationRequest& request) noexcept
       ASHLAR_REQUIRES(engine_lock);

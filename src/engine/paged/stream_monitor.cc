@@ -40,7 +40,7 @@ Result<EventId> StreamMonitor::record_event(StreamId stream) {
   }
   ScopeGuard undo([&]() ASHLAR_REQUIRES(engine_lock) { recycle(*event); });
   Status recorded = device_.record_event(*event, stream);
-  // A destroyed stream is not an error.
+  // A destroyed stream is not a device failure: the error is returned, but not deferred.
   if (!recorded.ok() && !recorded.is(StatusKind::kInvalidArgument)) error_.record(recorded);
   if (!recorded.ok()) return recorded;
   undo.dismiss();

@@ -57,8 +57,8 @@ size_t Trimmer::trim_pool(PoolId id, size_t wanted_bytes, TrimWait wait) {
 size_t Trimmer::release_extents(PagedPool& pool, size_t wanted_bytes, TrimWait wait) {
   Progress progress;
   for (const auto& [stream, arena] : pool.arenas) {
-    if (!streams_.is_waitable(stream)) continue;
-    progress.lenders.insert(arena.get());
+    arena->is_lending = streams_.is_waitable(stream);
+    if (!arena->is_lending) continue;
     const bool may_query = wait == TrimWait::kNever && streams_.capture_count() == 0;
     if (may_query) query_progress(*arena, progress);
   }
@@ -103,7 +103,7 @@ std::vector<Extent*> Trimmer::take_idle(PagedPool& pool, std::span<Arena* const>
                                         size_t wanted_bytes, TrimWait wait,
                                         const Progress& progress) {
   if (pool.options.never_remap && pool.has_active_block()) return {};
-  find_idle(pool, arenas, progress.lenders, nullptr, config_.granule_bytes);
+  mark_idle_extents(pool, arenas, nullptr, config_.granule_bytes);
   std::vector<Extent*> unused;
   std::vector<Extent*> busy;
   pool.idle.for_each_idle([&](uint32_t number) {

@@ -6,8 +6,8 @@
 //
 // A trim that must not wait releases memory of idle streams, but the streams of a busy program may
 // never be idle. Therefore such a trim sets aside memory that may still be in use, and records an
-// event on the memory's stream. The next trim releases the memory if the event is done. Requests
-// may still use the memory in between.
+// event on the stream that last used the memory. The next trim releases the memory if the event is
+// done. Requests may still use the memory in between.
 //
 // If host memory is exhausted, a trim throws std::bad_alloc; extents that it detached stay idle.
 //
@@ -48,7 +48,8 @@ class Trimmer {
         error_(error) {}
 
   // Releases the cached memory of one pool, if PoolTable::trimmable_pools lists it, or of all such
-  // pools if `pool` is the default one. Waits for pending frees.
+  // pools if `pool` is the default one. Waits for pending frees, unless `pool` is the default pool
+  // and a capture is in progress.
   Status trim(PoolId pool) ASHLAR_REQUIRES(engine_lock);
   // Releases memory until at most `target.reserved_bytes` are held, or as much as possible, and
   // returns the number of bytes released.
@@ -57,8 +58,7 @@ class Trimmer {
  private:
   // How far the streams of a pool have progressed.
   struct Progress {
-    std::set<const Arena*> lenders{};           // arenas whose memory may be released
-    std::set<const Arena*> idle{};              // lenders whose streams are idle
+    std::set<const Arena*> idle{};              // lending arenas whose streams are idle
     std::map<const Arena*, uint64_t> passed{};  // the round of the marker that the stream passed
 
     bool has_passed(const Extent& extent) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reserves addresses, maps extents, and counts both.
+// Reserves addresses, maps extents, and counts addresses and mappings.
 #include "engine/paged/view_table.h"
 
 #include <algorithm>
@@ -32,13 +32,13 @@ size_t ViewTable::max_address_bytes() const {
   return kMaxAddressSpaceFactor * config_.capacity_bytes;
 }
 
-Result<View*> ViewTable::create(SlowRequest& request, size_t bytes) {
+Result<View*> ViewTable::create(SlowPathRequest& request, size_t bytes) {
   const std::vector<View*>& views = request.pool->candidates.views();
   const bool is_first = std::none_of(views.begin(), views.end(), [&](const View* view) {
     return view->arena == request.arena && view->is_small == request.is_small;
   });
   const size_t granule = config_.granule_bytes;
-  const size_t growth = config_.sizing.max_growth_bytes(request.bytes, request.is_small);
+  const size_t growth = config_.sizing.max_growth_bytes(request.block_bytes, request.is_small);
   const size_t room = config_.capacity_bytes /
                       (is_first && !request.is_small ? kFirstViewDivisor : kOtherViewDivisor);
   const size_t min_bytes = round_up(std::max(growth, bytes), granule);
@@ -67,7 +67,20 @@ Result<View*> ViewTable::create(SlowRequest& request, size_t bytes) {
 }
 
 bool ViewTable::release(View& view) noexcept {
-  trace_other_mappings(view);
+  if (!free_addresses(view)) return false;
+  PagedPool& pool = view.arena->pool;
+  if (view.retirement.range_count != 0) {
+    for (Retirement& retirement : pool.retirements) {
+      std::erase_if(retirement.mappings,
+                    [&](const UnusedMappings& unused) { return unused.view == &view; });
+    }
+  }
+  pool.erase_view(view);
+  return true;
+}
+
+// Frees the addresses, blocks and reserves of the view. The caller destroys the view.
+bool ViewTable::free_addresses(View& view) noexcept {
   const bool is_freed = catch_bad_alloc([&]() ASHLAR_REQUIRES(engine_lock) {
     Status freed = config_.device.free_addresses(view.reserved);
     const bool is_ok = freed.ok();
@@ -83,43 +96,26 @@ bool ViewTable::release(View& view) noexcept {
   }
   usage_.address_bytes -= view.reserved.bytes;
   unretire_view(view);
-  PagedPool& pool = view.arena->pool;
-  for (Retirement& retirement : pool.retirements) {
-    std::erase_if(retirement.mappings,
-                  [&](const UnusedMappings& unused) { return unused.view == &view; });
-  }
-  pool.erase_view(view);
+  view.reserved = {};
   return true;
 }
 
-// The trace records an idle extent at the address where it was last used. Before the addresses of
-// `view` are freed and possibly reused, moves each such extent in the trace to another of its
-// mappings, or records an unmap if it has none.
-void ViewTable::trace_other_mappings(const View& view) noexcept {
-  for (const auto& extent : view.arena->pool.extents) {
-    if (extent->traced.bytes == 0 || !view.reserved.contains(extent->traced.begin)) continue;
-    if (extent->mappings.empty()) {
-      tracer_.trace_memory(TraceAction::kSegmentUnmap, *extent->arena, extent->traced);
-      extent->traced = {};
-    } else {
-      const Extent::Mapping& other = extent->mappings.front();
-      tracer_.trace_move(*extent, other.view->range_of(other.view->slots[other.slot]),
-                         *extent->arena);
-    }
-  }
-}
-
+// Takes time in proportion to the number of views: removes all released views from each list in one
+// pass.
 void ViewTable::release_empty(PagedPool& pool) noexcept {
-  for (size_t i = 0; i < pool.views.size();) {
-    View& view = *pool.views[i];
-    const bool is_released = !view.is_plain && !view.has_extents() && release(view);
-    if (!is_released) ++i;
+  for (const auto& view : pool.views) {
+    if (!view->is_plain && !view->has_extents()) free_addresses(*view);
   }
+  for (Retirement& retirement : pool.retirements) {
+    std::erase_if(retirement.mappings,
+                  [](const UnusedMappings& unused) { return unused.view->is_released(); });
+  }
+  pool.erase_released_views();
 }
 
 // Allocates all host memory before the first device call.
 Result<PagedBlock*> ViewTable::map_at_end(View& view, const std::vector<Extent*>& extents,
-                                          SlowRequest& request) {
+                                          SlowPathRequest& request) {
   const RemapObservers::Reservation notices = observers_.reserve(extents.size());
   reserve_slots(view, extents);
   const uint64_t mapped_ticks = ticks_now();
@@ -160,6 +156,7 @@ void ViewTable::reserve_slots(View& view, const std::vector<Extent*>& extents) {
   }
   BiasedLock lock(view.arena->lock);
   view.reserve_slots(extents.size(), bytes);
+  view.arena->reserve_ranges(view.is_small, view.mapped_bytes + bytes);
   view.arena->reserve_blocks(Arena::kBlocksPerSlot * extents.size());
 }
 
@@ -179,7 +176,7 @@ void ViewTable::add_slot(View& view, Extent& extent, const Slot& slot) noexcept 
 
 // Maps the extents one after another, counts them in `mapped_count`, and grants access.
 Status ViewTable::map_extents(const View& view, const std::vector<Extent*>& extents,
-                              size_t& mapped_count, SlowRequest& request) {
+                              size_t& mapped_count, SlowPathRequest& request) {
   AddressRange range{view.at(view.mapped_bytes), 0};
   for (const Extent* extent : extents) {
     Status mapped = config_.device.map(range.end(), extent->id);
@@ -279,6 +276,7 @@ RemapObservers::Reservation ViewTable::announce_release(const std::vector<Extent
 
 void ViewTable::cancel_release(Extent& extent) noexcept {
   extent.is_releasing = false;
+  if (!extent.is_traced_at_mapping()) trace_other_mapping(extent);
   for (const Extent::Mapping& mapping : extent.mappings) {
     const Slot& slot = mapping.view->slots[mapping.slot];
     if (!slot.is_mapped || slot.is_unmap_announced) continue;
@@ -293,12 +291,12 @@ void ViewTable::retire_slot(View& view, size_t slot, uint64_t serial) noexcept {
 }
 
 void ViewTable::retire_view(View& view) noexcept {
-  view.is_retired = true;
+  view.retirement.is_whole = true;
   retired_.address_bytes += view.reserved.bytes;
 }
 
 void ViewTable::unretire_view(View& view) noexcept {
-  if (std::exchange(view.is_retired, false)) retired_.address_bytes -= view.reserved.bytes;
+  if (std::exchange(view.retirement.is_whole, false)) retired_.address_bytes -= view.reserved.bytes;
 }
 
 void ViewTable::unretire_slot(View& view, size_t slot) noexcept {
@@ -326,17 +324,31 @@ void ViewTable::unmap_retired_slot(View& view, size_t index) noexcept {
 // REQUIRES: the extent is neither attached to the slot nor mapped in it.
 void ViewTable::forget_mapping(View& view, size_t index) noexcept {
   Slot& slot = view.slots[index];
-  std::erase_if(slot.extent->mappings, [&](const Extent::Mapping& mapping) {
+  Extent& extent = *slot.extent;
+  std::erase_if(extent.mappings, [&](const Extent::Mapping& mapping) {
     return mapping.view == &view && mapping.slot == index;
   });
-  Extent::Mapping& origin = slot.extent->origin;
-  if (origin.view == &view && origin.slot == index) origin = {};
+  if (extent.origin.view == &view && extent.origin.slot == index) extent.origin = {};
+  // A release traces the extent once, when all mappings are gone.
+  if (extent.traced == view.range_of(slot) && !extent.is_releasing) trace_other_mapping(extent);
   --usage_.mappings;
   if (std::exchange(slot.retirement, 0) != 0) --retired_.mappings;
   slot.is_unmap_announced = false;
   BiasedLock lock(view.arena->lock);
   slot.extent = nullptr;
   view.repack(index);
+}
+
+// Updates the traced address of an idle extent after the mapping at that address was removed:
+// records a move to another mapping, or an unmap if there is none.
+void ViewTable::trace_other_mapping(Extent& extent) noexcept {
+  if (extent.mappings.empty()) {
+    tracer_.trace_memory(TraceAction::kSegmentUnmap, *extent.arena, extent.traced);
+    extent.traced = {};
+  } else {
+    const Extent::Mapping& other = extent.mappings.front();
+    tracer_.trace_move(extent, other.view->range_of(other.view->slots[other.slot]), *extent.arena);
+  }
 }
 
 Status ViewTable::grant_access_to(DeviceIndex accessor, const PagedPool& pool) {

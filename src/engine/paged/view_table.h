@@ -54,8 +54,9 @@ class ViewTable {
   // Reserves addresses for a view of at least `bytes`, with addresses to grow into if there are
   // enough. A stream's first view of large blocks reserves the most addresses, since the stream's
   // new memory is mapped into it.
-  Result<View*> create(SlowRequest& request, size_t bytes) ASHLAR_REQUIRES(engine_lock);
-  // Frees the addresses and the view. REQUIRES: no slot has an extent. Returns false on failure.
+  Result<View*> create(SlowPathRequest& request, size_t bytes) ASHLAR_REQUIRES(engine_lock);
+  // Frees the addresses, and destroys the view. REQUIRES: no slot has an extent. Returns false on
+  // failure.
   bool release(View& view) noexcept ASHLAR_REQUIRES(engine_lock);
   // Releases all views of the pool in which no slot has an extent.
   void release_empty(PagedPool& pool) noexcept ASHLAR_REQUIRES(engine_lock);
@@ -65,12 +66,12 @@ class ViewTable {
   // not accessible. REQUIRES: the view has reserved enough addresses, and its arena has a block in
   // addition to its reserve.
   Result<PagedBlock*> map_at_end(View& view, const std::vector<Extent*>& extents,
-                                 SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
+                                 SlowPathRequest& request) ASHLAR_REQUIRES(engine_lock);
   // Permanently unmaps the extent from all of its slots, or from some on failure, and returns
   // whether it succeeded. REQUIRES: the extent is detached, and its release has been announced.
   bool unmap_all(Extent& extent) noexcept ASHLAR_REQUIRES(engine_lock);
-  // `unmap_for_pause` unmaps the extent everywhere but keeps its slots; `map_again` maps it into
-  // them again. Both may fail partway and be repeated.
+  // `unmap_for_pause` unmaps the extent everywhere but keeps its slots; `map_again` maps the extent
+  // into its slots again. Both functions may fail partway and be repeated.
   Status unmap_for_pause(Extent& extent) ASHLAR_REQUIRES(engine_lock);
   Status map_again(Extent& extent) ASHLAR_REQUIRES(engine_lock);
 
@@ -87,12 +88,13 @@ class ViewTable {
   void retire_slot(View& view, size_t slot, uint64_t serial) noexcept ASHLAR_REQUIRES(engine_lock);
   void retire_view(View& view) noexcept ASHLAR_REQUIRES(engine_lock);
   void unretire_view(View& view) noexcept ASHLAR_REQUIRES(engine_lock);
-  // Unmaps a retired slot. If its extent is being released, or if unmapping fails, the slot stays
-  // mapped but is no longer retired. REQUIRES: the caller has a reservation for one notice.
+  // Unmaps a retired slot. If the unmapping was not announced, because the extent is being
+  // released, or if unmapping fails, the slot stays mapped but is no longer retired. REQUIRES: the
+  // caller has a reservation for one notice.
   void unmap_retired_slot(View& view, size_t slot) noexcept ASHLAR_REQUIRES(engine_lock);
 
-  // Grants another device access to all mappings of the pool. On failure it may have access to some
-  // of them, which is harmless: the next attempt grants access again.
+  // Grants another device access to all mappings of the pool. On failure the device may have access
+  // to some of the mappings; the next attempt grants access again.
   Status grant_access_to(DeviceIndex accessor, const PagedPool& pool) ASHLAR_REQUIRES(engine_lock);
   // Grants the device access to all later mappings.
   void add_accessor(DeviceIndex accessor) ASHLAR_REQUIRES(engine_lock) {
@@ -104,15 +106,16 @@ class ViewTable {
   bool take_has_mapped() ASHLAR_REQUIRES(engine_lock) { return std::exchange(has_mapped_, false); }
 
  private:
+  bool free_addresses(View& view) noexcept ASHLAR_REQUIRES(engine_lock);
   void reserve_slots(View& view, const std::vector<Extent*>& extents) ASHLAR_REQUIRES(engine_lock);
   void add_slot(View& view, Extent& extent, const Slot& slot) noexcept ASHLAR_REQUIRES(engine_lock);
   Status map_extents(const View& view, const std::vector<Extent*>& extents, size_t& mapped_count,
-                     SlowRequest& request) ASHLAR_REQUIRES(engine_lock);
+                     SlowPathRequest& request) ASHLAR_REQUIRES(engine_lock);
   bool try_unmap(AddressRange range) noexcept ASHLAR_REQUIRES(engine_lock);
   Status set_access(AddressRange range) ASHLAR_REQUIRES(engine_lock);
   void unretire_slot(View& view, size_t slot) noexcept ASHLAR_REQUIRES(engine_lock);
   void forget_mapping(View& view, size_t slot) noexcept ASHLAR_REQUIRES(engine_lock);
-  void trace_other_mappings(const View& view) noexcept ASHLAR_REQUIRES(engine_lock);
+  void trace_other_mapping(Extent& extent) noexcept ASHLAR_REQUIRES(engine_lock);
 
   const PagedConfig& config_;
   EngineMutex& mutex_;

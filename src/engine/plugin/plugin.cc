@@ -41,7 +41,7 @@ Function as_function(void* symbol) {
 int device_number(DeviceIndex device) { return static_cast<int>(device.value()); }
 void* to_pointer(DeviceAddress address) { return reinterpret_cast<void*>(address.value()); }
 
-// Copies the hook table, as far as both the plug-in and this library define it.
+// Copies the fields of the hook table that both the plug-in and this library have.
 Result<ashlar_plugin_hooks> copy_hooks(const ashlar_plugin_hooks* given, const std::string& name) {
   ashlar_plugin_hooks hooks{};
   if (given == nullptr) return hooks;

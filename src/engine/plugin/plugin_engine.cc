@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls the base class, then the plug-in's hook. record_stream calls only one of them.
+// Calls the base class, then the plug-in's hook. record_stream calls either the base class or the
+// hook.
 #include "engine/plugin/plugin_engine.h"
 
 #include "device/relaxed_capture.h"

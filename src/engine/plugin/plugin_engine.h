@@ -18,7 +18,7 @@ namespace ashlar {
 
 class PluginEngine final : public classic::ClassicEngine {
  public:
-  // `device` outlives the engine. REQUIRES: options that src/config accepts.
+  // `device` outlives the engine. REQUIRES: check_allocator_options accepts `options`.
   static Result<std::unique_ptr<PluginEngine>> create(Device& device,
                                                       const AllocatorOptions& options,
                                                       std::shared_ptr<const Plugin> plugin);

@@ -118,7 +118,7 @@ int64_t Arena::flush() noexcept {
 
 int64_t Arena::flush(SubArena& sub) noexcept {
   int64_t count = 0;
-  sub.quick.flush([&](PagedBlock* block) {
+  quick.flush(sub.is_small, [&](PagedBlock* block) {
     add_free(block);
     ++count;
   });
@@ -229,6 +229,17 @@ PagedBlock* Arena::split(PagedBlock* block, size_t offset) noexcept {
   second->state = block->state;
   block->bytes = offset - begin;
   return second;
+}
+
+PagedBlock* Arena::split_front(PagedBlock* block, size_t offset) noexcept {
+  View& view = *block->view;
+  const size_t begin = view.offset_of(*block);
+  ASHLAR_DCHECK(offset > begin && offset < begin + block->bytes);
+  PagedBlock* first = insert_block(view, {block->address, offset - begin}, block);
+  first->state = block->state;
+  block->address = view.at(offset);
+  block->bytes -= offset - begin;
+  return first;
 }
 
 // Merges the block with its successor. REQUIRES: both are free and on no list.

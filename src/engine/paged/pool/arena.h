@@ -26,6 +26,7 @@
 #include "engine/paged/pool/block_reserve.h"
 #include "engine/paged/pool/counters.h"
 #include "engine/paged/pool/free_ranges.h"
+#include "engine/paged/pool/inactive_split.h"
 #include "engine/paged/pool/quick_lists.h"
 
 namespace ashlar::paged {
@@ -41,10 +42,9 @@ inline Amount amount_of(const Block& block) {
 struct SubArena {
   bool is_small = false;
   FreeRanges ranges;
-  QuickLists quick;
   Counters counters;
   PeakLevel level;       // the share of the arena's level that this sub-arena may use
-  PeakLevel size_level;  // bound for the sums over all small, or all large, blocks
+  PeakLevel size_level;  // this sub-arena's share of the bound on all small, or all large, blocks
   PeakLevel highest;     // the highest `net` that an update of the peaks has observed
   // The number of further wasteful ranges that are accepted before the planner searches all views
   // again.
@@ -73,8 +73,8 @@ struct PeakTrackerRecord {
   // keeps a part of the headroom.
   bool is_resting = false;
   bool is_in_keepers = false;  // in PeakTracker's list of arenas that may keep headroom
-  PeakHeadroom kept;
-  std::array<PeakHeadroom, 2> kept_by_size;  // indexed by `is_small`
+  PeakHeadroom kept_headroom;  // while the arena rests
+  std::array<PeakHeadroom, 2> kept_headroom_by_size;  // indexed by `is_small`
 };
 
 // The state of an arena in PlanCandidates. Guarded by the engine's lock.
@@ -84,7 +84,9 @@ struct PlanningRecord {
   ArenaWatch watch;  // registered while the arena rests
   bool is_resting = false;
   std::vector<View*> resting_views;  // the arena's views while it rests
-  uint64_t usable_round = 0;         // the last round in which another stream could use memory
+  InactiveSplits inactive{};         // of `resting_views`; constant while the arena rests
+  uint64_t rest_round = 0;           // the round in which the arena was last put to rest
+  uint64_t usable_round = 0;         // last round that found memory usable by other streams
 };
 
 class Arena {
@@ -104,16 +106,17 @@ class Arena {
   // larger than `bytes` only if it is small, by at most an eighth, or if the pool has no_split.
   // Returns null if no block is large enough, if `return_queue` must be processed first, or if the
   // best block would strand more than the fraction `max_waste` of `bytes` in partly used extents
-  // and no wasteful fit is left. Throws std::bad_alloc, without effect, if splitting needs more
-  // blocks than are unused.
+  // and no wasteful fit is left. Throws std::bad_alloc, without effect, if splitting needs new
+  // PagedBlock objects and there is no memory.
   PagedBlock* take(size_t bytes, double max_waste) {
-    SubArena& sub = sub_arena(SizePolicy::is_small(bytes));
-    PagedBlock* block = sub.quick.take(bytes);
-    return block != nullptr ? block : take_range(sub, bytes, max_waste);
+    PagedBlock* block = quick.take(bytes);
+    if (block != nullptr) return block;
+    return take_range(sub_arena(SizePolicy::is_small(bytes)), bytes, max_waste);
   }
-  // Makes the block free. If a quick list accepts it, it is merged with its neighbours later.
+  // Makes the block free. If a quick list accepts the block, a later flush merges it with its
+  // neighbours.
   void put(PagedBlock* block) noexcept {
-    if (!sub_arena(block->is_small).quick.put(block)) add_free(block);
+    if (!quick.put(block)) add_free(block);
   }
   // Counts an allocated block as freed and makes it free.
   void free(PagedBlock* block) noexcept {
@@ -125,21 +128,25 @@ class Arena {
   // Removes the view from `return_queue`.
   void unqueue_return(View& view) { return_queue.remove(view); }
 
+  // Prepares for a view of up to `bytes`: creates the lists of free ranges that its blocks need, so
+  // that adding the view, or moving it to this arena, cannot fail. Throws std::bad_alloc, without
+  // effect, if there is no memory.
+  void reserve_ranges(bool is_small, size_t bytes) { sub_arena(is_small).ranges.reserve(bytes); }
   // See BlockReserve.
   void reserve_blocks(size_t count) { reserve_.reserve(count); }
   void unreserve_blocks(size_t count) noexcept { reserve_.unreserve(count); }
   void fill_reserve(size_t more = 0) { reserve_.fill(more); }
-  // Moves the part of the reserve that belongs to the slots of a view.
+  // Moves the reserved blocks for the slots of a view to `other`.
   void move_reserve_to(Arena& other, const View& view) noexcept {
     reserve_.move_to(other.reserve_, kBlocksPerSlot * view.slots.size());
   }
   size_t reserved_block_count() const { return reserve_.reserved_count(); }
 
-  // Consider the blocks between two blocks in use: free blocks and, for some slots, detached
-  // blocks. With n whole slots between the two, there are at least one and at most n + 2 such
-  // blocks, hence n + 1 <= 2 n new blocks suffice for any sequence of attaches and detaches.
+  // Between two blocks in use with n > 0 whole slots between them, there are at least one and at
+  // most n + 2 free or detached blocks. Hence n + 1 <= 2 n new blocks suffice for any sequence of
+  // attaches and detaches.
   static constexpr size_t kBlocksPerSlot = 2;
-  // The number of blocks that a placement needs in addition, to be split off on both sides.
+  // The number of additional blocks that a placement needs, to be split off on both sides.
   static constexpr size_t kBlocksPerPlacement = 4;
 
   // Sets the block's state for the request and counts it. The block must be on no list.
@@ -195,6 +202,8 @@ class Arena {
   // Splits a block that is on no list at `offset` of its view. Returns the second part, which is on
   // no list either.
   PagedBlock* split(PagedBlock* block, size_t offset) noexcept;
+  // Like `split`, but `block` becomes the second part. Returns the first part.
+  PagedBlock* split_front(PagedBlock* block, size_t offset) noexcept;
   // Makes a block that is on no list free and merges it immediately.
   void add_free(PagedBlock* block) noexcept;
   // Converts a block of whole slots, which is on no list, to one detached block per slot.
@@ -205,22 +214,23 @@ class Arena {
   const StreamId stream;
   const uint64_t serial;
   BiasedMutex<LockRank::kArena> lock;
+  QuickLists quick;
   std::array<SubArena, 2> sub_arenas;  // indexed by `is_small`
   // Views in which a displaced extent has become free. Before a large block is split off a free
   // range, ExtentMover::return_displaced returns these extents to their origin.
   DisplacedViews return_queue;
-  UsageStats* pool_usage = nullptr;    // PeakTracker's sums over the arenas of the pool
-  UsageStats* stream_usage = nullptr;  // PeakTracker's sums over the arenas of the stream
+  UsageSum* pool_sum = nullptr;    // PeakTracker's sums over the arenas of the pool
+  UsageSum* stream_sum = nullptr;  // PeakTracker's sums over the arenas of the stream
   PeakTrackerRecord tracked{*this};
-  // Whether the stream has been destroyed, so that no event can be recorded on it. The engine's
-  // lock guards this field and the public fields below.
+  // Whether Stitcher::order_after found that the stream has been destroyed, so that no event can be
+  // recorded on it. The engine's lock guards this field and the public fields below.
   bool is_stream_destroyed = false;
   // Set while MissHandler::retry_with_destroyed_streams runs: the `use_count` before that function
   // synchronized the device. If the count has changed since, the stream's id may have been reused,
   // and new work may use the memory.
   std::optional<int64_t> quiescent_use_count;
   PlanningRecord planning{*this};
-  bool is_lending = false;  // set by `find_idle`: whether its idle memory may be used
+  bool is_lending = false;  // whether `mark_idle_extents` may mark the arena's memory as idle
   // `marker` is the last event that a trim recorded on the stream, and `marker_round` counts these
   // events. An extent with the same `marker_round` is unused once the event is done.
   std::optional<EventId> marker;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The PagedBlock objects of an arena that describe no memory at the moment. A part of them is
-// reserved for operations that must not fail halfway.
+// The PagedBlock objects of an arena that describe no memory at the moment. Some of these objects
+// are reserved for operations that must not fail halfway.
 //
 // Not thread safe: guarded by the arena's lock.
 #pragma once
@@ -19,9 +19,8 @@ class BlockReserve {
  public:
   size_t reserved_count() const { return reserved_count_; }
 
-  // Adds `count` blocks to the reserved part. Throws std::bad_alloc, without effect, if there is no
-  // memory. `unreserve` removes them from the reserved part again; requests may have used them in
-  // the meantime.
+  // Reserves `count` more blocks. Throws std::bad_alloc, without effect, if there is no memory.
+  // `unreserve` reduces the reservation; requests may have used the blocks in the meantime.
   void reserve(size_t count) {
     fill(count);
     reserved_count_ += count;
@@ -31,8 +30,8 @@ class BlockReserve {
     reserved_count_ -= count;
     other.reserved_count_ += count;
   }
-  // Creates blocks, if necessary, so that the whole reserved part and `more` blocks are unused.
-  // Throws std::bad_alloc if there is no memory.
+  // Creates blocks, if necessary, so that all reserved blocks and `more` blocks are unused. Throws
+  // std::bad_alloc if there is no memory.
   void fill(size_t more) {
     while (unused_count_ < reserved_count_ + more) add_chunk();
   }
@@ -52,10 +51,11 @@ class BlockReserve {
   }
 
  private:
-  // The number of blocks that are created at a time: two pages. The first time it is lower, because
-  // a program with thousands of streams may use few blocks on each.
+  // The number of blocks that are created at a time: two pages. The first chunk is smaller, because
+  // a program with thousands of streams may use few blocks on each: as many as a first placement in
+  // one new extent reserves.
   static constexpr size_t kChunkBlocks = 64;
-  static constexpr size_t kFirstChunkBlocks = 8;
+  static constexpr size_t kFirstChunkBlocks = 6;
 
   void add_chunk() {
     const size_t count = chunks_.empty() ? kFirstChunkBlocks : kChunkBlocks;

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "ashlar/stats.h"
+
 namespace ashlar::paged {
 
 // A number of blocks, their size, and the size that was requested for them.
@@ -134,6 +136,63 @@ struct PeakLevel {
     return {std::max<int64_t>(count - net.count, 0), std::max<int64_t>(bytes - net.bytes, 0),
             std::max<int64_t>(requested_bytes - net.requested_bytes, 0)};
   }
+};
+
+// The headroom of one sum over arenas, and how arenas share it. Updates divide headroom in rounds:
+// `begin`, `add` for each arena, then `share_for` each arena. A *resting* arena takes no part in
+// rounds and keeps its share (peak_tracker.h).
+struct HeadroomShares {
+  PeakHeadroom kept{};  // headroom that resting arenas hold
+  // The fields below are those of the last round.
+  PeakHeadroom available{};            // headroom without `kept`
+  PeakHeadroom wanted{};               // headroom wanted by all arenas together
+  PeakHeadroom wanted_by_requester{};  // the part of `wanted` that the requester wants
+  int64_t arena_count = 0;
+  uint64_t round = 0;
+
+  void begin(uint64_t new_round, const PeakHeadroom& headroom) {
+    available = headroom;
+    available.subtract(kept);
+    wanted = wanted_by_requester = {};
+    arena_count = 0;
+    round = new_round;
+  }
+  void add(const PeakHeadroom& request, bool is_requester) {
+    ++arena_count;
+    wanted.add(request);
+    if (is_requester) wanted_by_requester = request;
+  }
+  // If the headroom suffices for all requests, each arena gets its request and a share of the
+  // remainder; half of the remainder goes to the requester, if any. Otherwise the requester is
+  // served first.
+  PeakHeadroom share_for(const PeakHeadroom& request, bool is_requester) const {
+    const auto share = [&](int64_t PeakHeadroom::*part) {
+      const int64_t spare = available.*part - wanted.*part;
+      if (spare == 0) return request.*part;
+      if (spare > 0) {
+        const int64_t parts = arena_count == 1 ? 1 : is_requester ? 2 : 2 * (arena_count - 1);
+        return request.*part + spare / parts;
+      }
+      if (is_requester || arena_count == 1) return std::min(request.*part, available.*part);
+      return std::max<int64_t>(available.*part - wanted_by_requester.*part, 0) / arena_count;
+    };
+    return {share(&PeakHeadroom::count), share(&PeakHeadroom::bytes),
+            share(&PeakHeadroom::requested_bytes)};
+  }
+  // Whether the arenas lack headroom that resting arenas hold.
+  bool needs_kept() const {
+    const auto is_needed = [&](int64_t PeakHeadroom::*part) {
+      return kept.*part > 0 && available.*part < wanted.*part;
+    };
+    return is_needed(&PeakHeadroom::count) || is_needed(&PeakHeadroom::bytes) ||
+           is_needed(&PeakHeadroom::requested_bytes);
+  }
+};
+
+// The sums over the arenas of a pool or of a stream.
+struct UsageSum {
+  UsageStats stats{};
+  HeadroomShares shares{};
 };
 
 }  // namespace ashlar::paged

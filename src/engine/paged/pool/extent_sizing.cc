@@ -40,6 +40,11 @@ constexpr size_t kExtentsPerBlock = 8;
 // more memory.
 constexpr size_t kMaxExtentBytes = 64 * kMiB;
 
+// If granules are large, the target size may be this many granules. Devices have granules of at
+// most 2 MiB, but replays of implausible sizes use larger ones (replay.cc) to bound the number of
+// extents.
+constexpr size_t kMaxExtentGranules = 8;
+
 // The last reused extent may exceed the missing memory by a quarter of the request or by 4 MiB,
 // whichever is larger. Without this overshoot, the recorded runs reserve 1.2 % more memory; halving
 // or doubling either bound changes the mean of their reserved memory by at most 0.01 %.
@@ -88,7 +93,8 @@ size_t ExtentSizing::extent_bytes(const GrowthRequest& request) const {
   const ExtentCountBounds bounds = extent_count_bounds(policy_);
   const size_t share = std::clamp(request.typical_block_bytes / kExtentsPerBlock,
                                   all_bytes / bounds.max, all_bytes / bounds.min);
-  return round_up(std::clamp(share, small_extent_bytes(), kMaxExtentBytes), granule_bytes_);
+  const size_t most = std::max(kMaxExtentBytes, kMaxExtentGranules * granule_bytes_);
+  return round_up(std::clamp(share, small_extent_bytes(), most), granule_bytes_);
 }
 
 size_t ExtentSizing::small_extent_bytes() const {

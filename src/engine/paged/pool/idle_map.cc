@@ -32,14 +32,12 @@ void mark_slots_of(PagedBlock* block, IdleMap& idle, bool is_borrowed) {
 
 }  // namespace
 
-int64_t find_idle(PagedPool& pool, std::span<Arena* const> arenas,
-                  const std::set<const Arena*>& lenders, const Arena* borrower,
-                  size_t granule_bytes) {
+int64_t mark_idle_extents(PagedPool& pool, std::span<Arena* const> arenas, const Arena* borrower,
+                          size_t granule_bytes) {
   IdleMap& idle = pool.idle;
   idle.begin_scan();
   int64_t visits = visits_of_packed(pool.extents.size());
   for (Arena* arena : arenas) {
-    arena->is_lending = lenders.contains(arena);
     if (!arena->is_lending) continue;
     const bool is_borrowed = arena != borrower;
     for (SubArena& sub : arena->sub_arenas) {

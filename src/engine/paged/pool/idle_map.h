@@ -4,12 +4,12 @@
 // PackedSlot, because plans scan them. They are indexed by `Extent::number`.
 //
 // Invariant: attached_ids_[extent.number()] == extent.attached_view->id, or 0 if the extent is
-// detached. The idle state is valid from `find_idle` until the arenas of the pool are unlocked.
+// detached. The idle state is valid from `mark_idle_extents` until the arenas of the pool are
+// unlocked.
 //
 // Not thread safe: guarded by the engine's lock.
 #pragma once
 
-#include <set>
 #include <span>
 #include <vector>
 
@@ -77,7 +77,8 @@ class IdleMap {
     ++round_;
   }
   uint64_t round() const { return round_; }
-  // Marks the extent as idle. `block` is the free block that contains it; null if it is detached.
+  // Marks the extent as idle. `block` is the free block that contains the extent; null if the
+  // extent is detached.
   void set_idle(uint32_t number, PagedBlock* block, bool is_borrowed) {
     mark(number);
     uses_[number] = is_borrowed ? Use::kBorrowed : Use::kOwn;
@@ -149,15 +150,15 @@ class IdleMap {
   }
   static uint32_t in_units(size_t bytes) { return static_cast<uint32_t>(bytes / kMinBlockBytes); }
 
-  // Entry 0 of the arrays that extents index stands for no extent, which is neither idle nor
-  // detached.
+  // The arrays are indexed by extent number. Entry 0, which stands for no extent, counts as neither
+  // idle nor detached.
   std::vector<Use> uses_ = {Use::kActive};
   std::vector<PagedBlock*> blocks_ = {nullptr};
   std::vector<uint32_t> attached_ids_ = {UINT32_MAX};
   std::vector<FreeEnds> free_ends_ = {{}};
   std::vector<uint32_t> detached_;
   std::vector<uint32_t> detached_positions_ = {0};  // indexes in `detached_`
-  std::vector<uint32_t> marked_;                    // extents that the last scan found free in part
+  std::vector<uint32_t> marked_;                    // extents that the last scan marked
   uint64_t round_ = 0;
 };
 
@@ -169,13 +170,12 @@ constexpr int64_t visits_of_packed(size_t count) {
   return static_cast<int64_t>(count / kPackedPerVisit) + 1;
 }
 
-// Marks as idle, in `pool.idle`, the extents that no block uses and whose arenas are in both
-// `arenas` and `lenders`. Sets `View::idle` and `Arena::is_lending`. Extents of arenas other than
-// `borrower` are marked as borrowed. Returns the number of visits. Considers only merged free
-// blocks, so the caller flushes the arenas first. REQUIRES: the locks of `arenas`, which belong to
-// the pool; no other arena has detached extents.
-int64_t find_idle(PagedPool& pool, std::span<Arena* const> arenas,
-                  const std::set<const Arena*>& lenders, const Arena* borrower,
-                  size_t granule_bytes);
+// Marks as idle, in `pool.idle`, the extents that no block uses and whose arenas are in `arenas`
+// and lend (`Arena::is_lending`). Sets `View::idle`. Extents of arenas other than `borrower` are
+// marked as borrowed. Returns the number of visits. Considers only merged free blocks, so the
+// caller flushes the arenas first. REQUIRES: the locks of `arenas`, which belong to the pool; no
+// other arena has detached extents.
+int64_t mark_idle_extents(PagedPool& pool, std::span<Arena* const> arenas, const Arena* borrower,
+                          size_t granule_bytes);
 
 }  // namespace ashlar::paged

@@ -42,10 +42,10 @@ struct PagedPool {
       : id(pool_id), options(std::move(pool_options)), is_plain(plain) {}
 
   const PoolId id;
-  const PoolOptions options;
+  PoolOptions options;
   // Whether the pool uses whole segments, because it has a source or no_split, or because the
-  // device cannot map one extent at several addresses.
-  const bool is_plain;
+  // device cannot map one extent at several addresses. Changes only while the pool has no memory.
+  bool is_plain;
   bool is_paused = false;    // the pool may lack memory; its allocations fail
   bool is_changing = false;  // a pause or resume is in progress, which may release the lock
   bool has_recorded_addresses = false;  // a graph or a checkpoint refers to the pool's addresses
@@ -60,7 +60,7 @@ struct PagedPool {
   IdleMap idle{};
   PlanCandidates candidates{};
   uint32_t last_view_id = 0;
-  size_t prepared_view_count = 0;  // `views` has capacity for these, too
+  size_t prepared_view_count = 0;  // prepared but not added; `views` has capacity for them
   std::vector<Retirement> retirements;
 
   // Creates an arena. Throws std::bad_alloc, without effect, if there is no memory. REQUIRES:
@@ -69,7 +69,7 @@ struct PagedPool {
     reserve_amortized(arenas_by_serial, arenas.size() + 1);
     candidates.reserve_arena();
     auto made = std::make_unique<Arena>(*this, stream, serial, addresses);
-    Arena& arena = *arenas.emplace(stream, std::move(made)).first->second;
+    Arena& arena = *arenas.emplace_hint(arenas.end(), stream, std::move(made))->second;
     arenas_by_serial.push_back(&arena);
     candidates.add(arena);
     return arena;
@@ -100,6 +100,13 @@ struct PagedPool {
         std::lower_bound(views.begin(), views.end(), view.id,
                          [](const auto& each, uint32_t wanted) { return each->id < wanted; }));
   }
+  // Destroys the views whose addresses have been freed (`View::is_released`).
+  void erase_released_views() noexcept {
+    const auto is_released = [](const auto& view) { return view->is_released(); };
+    const auto count = std::count_if(views.begin(), views.end(), is_released);
+    candidates.erase_released(static_cast<size_t>(count), arenas_by_serial);
+    std::erase_if(views, is_released);
+  }
   // REQUIRES: the locks of the pool's arenas.
   bool has_active_block() const {
     return std::any_of(views.begin(), views.end(),
@@ -121,8 +128,40 @@ struct PagedPool {
     return !is_plain && !options.never_remap && !has_recorded_addresses && !is_paused &&
            !is_changing;
   }
+  // Adds the free parts of partly used memory. Paused memory has none.
+  void add_inactive_splits(InactiveSplits& sums);
   bool has_memory() const { return !views.empty() || !extents.empty(); }
 };
+
+// Holds the lock of one arena for a scope, without waking its watches: for code that only reads.
+class ASHLAR_SCOPED_CAPABILITY ArenaReadLock {
+ public:
+  explicit ArenaReadLock(Arena& arena) ASHLAR_ACQUIRE(arena.lock)
+      ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis)
+      : arena_(arena) {
+    arena_.lock.lock_unbiased();
+  }
+  ~ArenaReadLock() ASHLAR_RELEASE() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+    arena_.lock.unlock_unbiased();
+  }
+  ArenaReadLock(const ArenaReadLock&) = delete;
+  ArenaReadLock& operator=(const ArenaReadLock&) = delete;
+
+ private:
+  Arena& arena_;
+};
+
+// Scans only views whose arenas do not rest. The sums of resting arenas have not changed.
+inline void PagedPool::add_inactive_splits(InactiveSplits& sums) {
+  candidates.update_arenas();
+  if (!is_paused) add_inactive(candidates.resting_inactive(), sums);
+  for (const View* view : candidates.views()) {
+    const bool is_counted = view->arena->planning.is_resting;
+    if (is_counted || (is_paused && !view->is_plain)) continue;
+    const ArenaReadLock lock(*view->arena);
+    add_inactive(*view, sums);
+  }
+}
 
 // Holds the locks of many arenas for a scope, taken in the order of their serials. Clang's analysis
 // cannot express a variable number of locks, so it does not check this class.

@@ -29,7 +29,7 @@ class PlanCandidates {
  public:
   // Returns all arenas of the pool that do not rest, sorted by serial.
   const std::vector<Arena*>& arenas() const { return arenas_; }
-  // Returns all views of these arenas, and possibly plain views of resting arenas, sorted by id.
+  // Returns all views of these arenas, and possibly some views of resting arenas, sorted by id.
   const std::vector<View*>& views() const { return views_; }
 
   // Reserve capacity for one more arena, or for `count` more views, so that `add` cannot fail.
@@ -40,10 +40,18 @@ class PlanCandidates {
   void add(View& view);
   // Call when the view is destroyed.
   void erase(const View& view);
+  // Call when the released views (`View::is_released`) are destroyed. REQUIRES: `count` is their
+  // number, and `arenas` are all arenas of the pool.
+  void erase_released(size_t count, const std::vector<Arena*>& arenas);
 
   // Adds `requester` and the arenas that have woken, and removes the arenas that `rest_unusable`
   // has put to rest. Call before a plan. REQUIRES: no lock of an arena is held.
   void update(Arena& requester);
+  // Adds the arenas that have woken, and removes those that `rest_unusable` has put to rest.
+  // REQUIRES: no lock of an arena is held.
+  void update_arenas();
+  // Returns the sum of the inactive splits of all resting arenas. Exact after `update_arenas`.
+  const InactiveSplits& resting_inactive() const { return resting_inactive_; }
   // Adds all arenas. REQUIRES: no lock of an arena is held.
   template <typename Arenas>
   void wake_all(const Arenas& arenas) {
@@ -57,9 +65,7 @@ class PlanCandidates {
 
  private:
   static void wake(Arena& arena) { const BiasedLock lock(arena.lock); }
-  void update_arenas();
   void rest(Arena& arena);
-
   void add_resting_views(Arena& arena);
 
   // These lists have the capacity for all arenas and views of the pool.
@@ -67,6 +73,7 @@ class PlanCandidates {
   std::vector<View*> views_;
   size_t arena_count_ = 0;  // number of arenas of the pool
   size_t view_count_ = 0;
+  InactiveSplits resting_inactive_{};
   LockWatchList woken_;
   uint64_t round_ = 0;  // number of the last call of `rest_unusable`
 };

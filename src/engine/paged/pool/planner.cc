@@ -96,9 +96,9 @@ class Planner::BestPlace {
   bool is_perfect_ = false;
 };
 
-Plan Planner::plan(const PlanRequest& request, const std::set<const Arena*>& lenders) {
-  visit_count_ = find_idle(request.pool, request.pool.candidates.arenas(), lenders, &request.arena,
-                           sizing_.granule_bytes());
+Plan Planner::plan(const PlanRequest& request) {
+  visit_count_ = mark_idle_extents(request.pool, request.pool.candidates.arenas(), &request.arena,
+                                   sizing_.granule_bytes());
   Plan plan = plan_in_place(request);
   if (!plan.exists) plan = plan_growth(request);
   request.pool.budget.spend_visits(visit_count_);
@@ -155,7 +155,7 @@ void Planner::consider_ranges(View& view, const IdleMap& idle, BestPlace& best) 
     const size_t begins = first == 0 ? 0 : slots[first - 1].end;
     const size_t idle_bytes = (slots[end - 1].end - begins) * granule_bytes;
     // An upper bound of the free bytes next to the range. Adds a granule per side, because
-    // `find_idle` reports 0 for a free range smaller than a granule.
+    // `mark_idle_extents` reports 0 for a free range smaller than a granule.
     size_t beside_bytes = 0;
     if (first > 0 && idle.is_attached_to(slots[first - 1].extent, view)) {
       beside_bytes += granule_bytes + idle.free_end_bytes(slots[first - 1].extent);
@@ -330,8 +330,8 @@ void Planner::place_new_memory(const PlanRequest& request, Plan& plan) const {
       std::max(sizing_.max_growth_bytes(request.bytes, request.is_small), plan.new_bytes);
   for (View* each : request.pool.candidates.views()) {
     View& view = *each;
-    const bool is_candidate = !view.is_plain && !view.is_retired && view.arena == &request.arena &&
-                              view.is_small == request.is_small;
+    const bool is_candidate = !view.is_plain && !view.retirement.is_whole &&
+                              view.arena == &request.arena && view.is_small == request.is_small;
     const bool has_addresses = view.mapped_bytes + growth <= view.reserved.bytes;
     const bool is_larger = plan.view == nullptr || view.mapped_bytes > plan.view->mapped_bytes;
     if (!is_candidate || !has_addresses || !is_larger) continue;

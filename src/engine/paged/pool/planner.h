@@ -2,8 +2,8 @@
 //
 // Decides where the block of a miss is placed: computes a plan from a request and the state of a
 // pool. Makes no driver calls, and changes only the pool's budget and scratch fields (the results
-// of `find_idle`, `Extent::planner_round`), so it can be tested without a device. `Stitcher`
-// carries the plan out.
+// of `mark_idle_extents`, `Extent::planner_round`), so it can be tested without a device.
+// `Stitcher` carries the plan out.
 //
 // Plans in order of preference:
 //   1. in place: a range of a view whose memory is free in that view or idle. No driver call.
@@ -16,7 +16,6 @@
 // Not thread safe. All functions need the engine's lock and the locks of the pool's arenas.
 #pragma once
 
-#include <set>
 #include <vector>
 
 #include "engine/paged/pool/extent_sizing.h"
@@ -48,9 +47,9 @@ class Planner {
   Planner(const ExtentSizing& sizing, PagedPolicy policy)
       : sizing_(sizing), searches_all_views_(policy == PagedPolicy::kLean) {}
 
-  // Returns the best plan that takes idle memory only from the arenas in `lenders`. Charges the
-  // cost of planning, in visits (idle_map.h), to the pool's budget.
-  Plan plan(const PlanRequest& request, const std::set<const Arena*>& lenders);
+  // Returns the best plan that takes idle memory only from arenas that lend (`Arena::is_lending`).
+  // Charges the cost of planning, in visits (idle_map.h), to the pool's budget.
+  Plan plan(const PlanRequest& request);
   // Returns a plan that takes `new_bytes` of new memory, without searching for idle memory.
   Plan plan_new_memory(const PlanRequest& request, size_t new_bytes) const;
 

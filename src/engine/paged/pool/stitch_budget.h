@@ -34,8 +34,8 @@ class StitchBudget {
   // Saving memory is urgent if the held memory far exceeds the peak of live memory.
   enum class Urgency { kNormal, kUrgent };
 
-  // Charges driver time. The debt is bounded, so that a phase in which the budget does not apply
-  // does not keep the engine from saving memory for hours.
+  // Charges driver time. The debt is bounded; otherwise, the engine could stop saving memory for
+  // hours after a phase in which the budget does not apply.
   void spend_driver_us(double us) {
     for (Account& account : accounts_) {
       account.driver_us = std::max(account.driver_us - us, -kCreditUs);
@@ -46,26 +46,29 @@ class StitchBudget {
   void spend_visits(int64_t count) {
     const auto visits = static_cast<double>(count);
     for (Account& account : accounts_) {
-      account.visits = std::max(account.visits - visits, -kMaxDebtVisits);
+      account.balance_visits = std::max(account.balance_visits - visits, -kMaxDebtVisits);
     }
-    burst_visits_ = std::max(burst_visits_ - visits, kMinBurstFactor * max_burst_visits());
+    burst_balance_visits_ =
+        std::max(burst_balance_visits_ - visits, kMinBurstFactor * max_burst_visits());
   }
   // Accrues budget for the time since the last call. Returns whether the budget, including credit,
   // allows a plan that may save `saved_fraction` of the held memory.
   bool can_spend(Urgency urgency, double saved_fraction, int64_t now_ns) {
     accrue(now_ns);
     const double min_burst = urgency == Urgency::kUrgent ? -max_burst_visits() : 0;
-    if (saved_fraction < kBurstExemptFraction && burst_visits_ < min_burst) return false;
+    if (saved_fraction < kBurstExemptFraction && burst_balance_visits_ < min_burst) return false;
     const Account& account = accounts_[static_cast<size_t>(urgency)];
-    return account.visits > -kCreditVisits * saved_fraction &&
+    return account.balance_visits > -kCreditVisits * saved_fraction &&
            account.driver_us > -kCreditUs * saved_fraction;
   }
   // Whether less than half of the highest planning balance is left. Searches then end early.
-  bool is_planning_scarce() const { return accounts_[0].visits < accounts_[0].highest_visits / 2; }
+  bool is_planning_scarce() const {
+    return accounts_[0].balance_visits < accounts_[0].highest_visits / 2;
+  }
 
  private:
   static constexpr int64_t kNever = INT64_MIN;
-  // Factors for the rates at which the accounts accrue, indexed by urgency. Without them,
+  // Factors for the rates at which the accounts accrue, indexed by urgency. Without these factors,
   // kBurstExemptFraction, kMaxDebtVisits and the growth by 1/64 over budget, two trainings on an
   // H200 reserve 8 to 12 % more (section "Ablation"). Halving or doubling the factors changes the
   // reserved memory of one recorded run, by 0.5 %.
@@ -124,13 +127,13 @@ class StitchBudget {
 
   struct Account {
     double driver_us = kInitialDriverUs;
-    double visits = kInitialVisits;
+    double balance_visits = kInitialVisits;
     double highest_visits = kInitialVisits;
 
     void accrue(double driver_ns, double planning_ns) {
       driver_us = std::min(driver_us + kDriverUsPerNs * driver_ns, kMaxDriverUs);
-      visits = std::min(visits + kVisitsPerNs * planning_ns, kMaxVisits);
-      highest_visits = std::max(highest_visits, visits);
+      balance_visits = std::min(balance_visits + kVisitsPerNs * planning_ns, kMaxVisits);
+      highest_visits = std::max(highest_visits, balance_visits);
     }
   };
 
@@ -139,7 +142,8 @@ class StitchBudget {
     last_ns_ = now_ns;
     const double startup_ns = std::min(elapsed_ns, startup_left_ns_);
     startup_left_ns_ -= startup_ns;
-    burst_visits_ = std::min(burst_visits_ + kBurstVisitsPerNs * elapsed_ns, max_burst_visits());
+    burst_balance_visits_ =
+        std::min(burst_balance_visits_ + kBurstVisitsPerNs * elapsed_ns, max_burst_visits());
     const auto weighted_ns = [&](double factor) {
       return std::max(factor, kStartupFactor) * startup_ns + factor * (elapsed_ns - startup_ns);
     };
@@ -152,7 +156,7 @@ class StitchBudget {
   }
 
   std::array<Account, 2> accounts_;  // indexed by urgency
-  double burst_visits_ = kMaxStartupBurstVisits;
+  double burst_balance_visits_ = kMaxStartupBurstVisits;
   int64_t last_ns_ = kNever;
   double startup_left_ns_ = kStartupNs;
 };

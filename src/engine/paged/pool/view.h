@@ -4,7 +4,7 @@
 //
 //   Extent       physical memory from one create call
 //   View         a contiguous address range with extents mapped into its slots
-//   PagedBlock   a piece of a view: allocated, free, or detached (`kUnmapped`)
+//   PagedBlock   a piece of a view: allocated, pending, free, or detached (`kUnmapped`)
 //
 // An extent may be mapped in many views but is attached to at most one. Only the attached view
 // hands out the extent's memory. The other mappings take no memory and are kept for reuse.
@@ -19,6 +19,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -65,6 +66,8 @@ struct Extent {
   bool is_attached_to(const View& view, size_t slot) const {
     return attached_view == &view && attached_slot == slot;
   }
+  // Whether `traced` is empty or is the range of one of the extent's mappings.
+  bool is_traced_at_mapping() const;
   bool is_mapped_in(const View* view) const {
     return std::any_of(mappings.begin(), mappings.end(),
                        [view](const Mapping& each) { return each.view == view; });
@@ -100,7 +103,7 @@ struct Slot {
   bool is_accessible = true;        // false: some accessors lack access, so it must not be used
   bool is_unmap_announced = false;  // retired, and the unmapping is queued for observers
   uint64_t retirement = 0;          // serial of the slot's Retirement; 0: not retired
-  uint64_t detached_at = 0;         // `ExtentMover::tick` of the last detach
+  uint64_t detached_at = 0;         // `ExtentMover::next_tick` of the last detach
   PagedBlock* detached_block = nullptr;  // the slot's block, while it is detached
   bool has_displaced = false;            // the attached extent was displaced when it was attached
   uint64_t mapped_ticks = 0;             // `ticks_now` at the time of mapping; unchanged by a pause
@@ -121,10 +124,10 @@ struct PackedSlot {
   friend bool operator==(const PackedSlot&, const PackedSlot&) = default;
 };
 
-// The number of a view's attached slots that a scan found idle. `find_idle` sets it.
+// The number of a view's attached slots that a scan found idle. `mark_idle_extents` sets it.
 struct IdleCount {
   uint32_t count = 0;
-  uint64_t round = 0;  // the `IdleMap::round` of that scan
+  uint64_t round = 0;  // the `IdleMap::round` of the scan that set `count`
 
   // Resets the count if it belongs to an earlier scan.
   void begin_scan(uint64_t scan_round) {
@@ -141,23 +144,29 @@ struct QueueLinks {
   View* after = nullptr;
 };
 
-// The fields that every large request reads come first, on one cache line.
+// The state of a view's retirement.
+struct ViewRetirement {
+  bool is_whole = false;     // all slots are retired; the addresses are freed with them
+  uint32_t range_count = 0;  // ranges of the view in `PagedPool::retirements`
+};
+
+// The fields that searches of free ranges read come first, to touch few cache lines.
 struct alignas(64) View {
   Arena* arena = nullptr;
   bool is_small = false;
   bool is_plain = false;         // the view is one allocation of the device or of a segment source
-  bool is_retired = false;       // all slots are retired; the addresses are freed with them
   uint32_t displaced_count = 0;  // slots with a displaced extent
   size_t granule_bytes = 1;      // the device's granule; slots end at multiples of it
   AddressRange reserved{};       // the view's addresses; if plain, the whole allocation
   size_t mapped_bytes = 0;       // size of the front part of `reserved` that the blocks tile
   std::vector<PackedSlot> packed;
-  std::vector<uint32_t> slot_of_unit;     // the slot in which each unit of 2 MiB begins
-  uint32_t id = 0;                        // unique in its pool; never reused
-  uint32_t attached_count = 0;            // slots whose extent is attached to the view
-  IdleCount idle{};                       // attached slots that the last scan found idle
-  std::vector<Slot> slots;                // in order, without gaps; none in a plain view
-  uint64_t last_placed_at = 0;            // `ExtentMover::tick` of the last placement by a miss
+  std::vector<uint32_t> slot_of_unit;  // the slot in which each unit begins
+  uint32_t id = 0;                     // unique in its pool; never reused
+  uint32_t attached_count = 0;         // slots whose extent is attached to the view
+  ViewRetirement retirement{};
+  IdleCount idle{};             // attached slots that the last scan found idle
+  std::vector<Slot> slots;      // in order, without gaps; none in a plain view
+  uint64_t last_placed_at = 0;  // `ExtentMover::next_tick` of the last placement by a miss
   std::shared_ptr<SegmentSource> source;  // null: the device
   StackId stack{};                        // call stack that created the view
   PagedBlock* first = nullptr;
@@ -177,12 +186,14 @@ struct alignas(64) View {
     return origin->arena == arena && origin->is_small == is_small && slot.is_accessible &&
            slot.is_mapped && !slot.is_retired();
   }
+  // Returns log2 of the size of a unit: 2 MiB, the granule of current devices, or a larger granule.
+  size_t unit_bytes_log2() const { return std::max<size_t>(22, std::bit_width(granule_bytes)) - 1; }
   size_t slot_begin(size_t slot) const { return slot == 0 ? 0 : slot_end(slot - 1); }
   size_t slot_end(size_t slot) const { return packed[slot].end * granule_bytes; }
   // Returns the slot that contains `offset`. Few slots are smaller than a unit, so the loop is
   // short. REQUIRES: offset < mapped_bytes, and the view is not plain.
   size_t slot_at(size_t offset) const {
-    size_t slot = slot_of_unit[offset >> kUnitBits];
+    size_t slot = slot_of_unit[offset >> unit_bytes_log2()];
     while (slot_end(slot) <= offset) ++slot;
     return slot;
   }
@@ -190,14 +201,14 @@ struct alignas(64) View {
   void reserve_slots(size_t count, size_t bytes) {
     reserve_amortized(slots, slots.size() + count);
     reserve_amortized(packed, packed.size() + count);
-    reserve_amortized(slot_of_unit, ((mapped_bytes + bytes) >> kUnitBits) + 1);
+    reserve_amortized(slot_of_unit, ((mapped_bytes + bytes) >> unit_bytes_log2()) + 1);
   }
   void add_slot(const Slot& slot) {
     const auto number = static_cast<uint32_t>(slots.size());
     slots.push_back(slot);
     packed.push_back({0, 0, static_cast<uint32_t>(slot.end() / granule_bytes)});
     mapped_bytes += slot.bytes;
-    while (slot_of_unit.size() << kUnitBits < mapped_bytes) slot_of_unit.push_back(number);
+    while (slot_of_unit.size() << unit_bytes_log2() < mapped_bytes) slot_of_unit.push_back(number);
   }
   // Copies the slot's state into the packed array that plans read. Call after every change of the
   // slot.
@@ -222,9 +233,16 @@ struct alignas(64) View {
     return std::any_of(slots.begin(), slots.end(),
                        [](const Slot& slot) { return slot.extent != nullptr; });
   }
-
-  static constexpr int kUnitBits = 21;  // 2 MiB, the granule of current devices
+  // Whether the addresses have been freed, so that the view is about to be destroyed.
+  bool is_released() const { return reserved.bytes == 0; }
 };
+
+inline bool Extent::is_traced_at_mapping() const {
+  return traced.bytes == 0 ||
+         std::any_of(mappings.begin(), mappings.end(), [this](const Mapping& mapping) {
+           return mapping.view->range_of(mapping.view->slots[mapping.slot]) == traced;
+         });
+}
 
 // Views in the order of their addition. Intrusive, because a free adds views and must not fail.
 // Guarded by the lock of the views' arena.
@@ -255,8 +273,8 @@ class DisplacedViews {
   View* last_ = nullptr;
 };
 
-// Mappings of one view whose extents are not attached to it: in the consecutive slots [first, end),
-// or in the whole view.
+// Mappings of one view whose extents are not attached to the view: in the consecutive slots [first,
+// end), or in the whole view.
 struct UnusedMappings {
   View* view = nullptr;
   size_t first = 0;

@@ -27,14 +27,14 @@ struct PinnedFit {
   size_t max_bytes = 0;
 };
 
-class PinnedSizes {
+class PinnedSizePolicy {
  public:
   static constexpr size_t kPageBytes = 4096;
   // Requests of this size or more fail, because no host has so much memory. Sums of two sizes below
   // the limit do not overflow.
   static constexpr size_t kRequestLimitBytes = size_t{1} << 60;
 
-  explicit PinnedSizes(const AllocatorOptions& options);
+  explicit PinnedSizePolicy(const AllocatorOptions& options);
 
   // REQUIRES: 0 < requested_bytes < kRequestLimitBytes.
   PinnedFit fit(size_t requested_bytes) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Formats the device's process list for out-of-memory messages.
-#include "engine/device_processes.h"
+// Formats the memory use of an engine and of the processes on its device.
+#include "engine/oom_report.h"
 
 #include <unistd.h>
 
@@ -32,6 +32,24 @@ std::string format_others(const std::vector<ProcessMemoryUsage>& others) {
 }
 
 }  // namespace
+
+size_t cached_bytes(const UsageStats& pool) {
+  const int64_t bytes = pool.reserved_bytes.all.current - pool.active_bytes.current;
+  return static_cast<size_t>(std::max<int64_t>(bytes, 0));
+}
+
+std::string describe_usage(const OomUsage& usage) {
+  const size_t unallocated =
+      usage.reserved_bytes - std::min(usage.reserved_bytes, usage.allocated_bytes);
+  const size_t cached_in_private_pools = std::min(usage.cached_in_private_pools_bytes, unallocated);
+  std::string sentence = text(format_bytes(usage.allocated_bytes), " is allocated; ",
+                              format_bytes(unallocated), " is reserved but not allocated");
+  if (cached_in_private_pools > 0) {
+    sentence +=
+        text(", of which ", format_bytes(cached_in_private_pools), " is cached by private pools");
+  }
+  return sentence + ".";
+}
 
 std::string describe_device_processes(Device& device, size_t reserved_bytes) {
   SavedLastErrors before;

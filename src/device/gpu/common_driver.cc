@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Calls the driver functions for devices and memory.
-#include "device/gpu/vendor_driver.h"
+#include "device/gpu/common_driver.h"
 
 #include <cstring>
 
@@ -29,14 +29,14 @@ int access_flags(Access access) {
 
 }  // namespace
 
-std::string VendorDriver::format_error(int code, const char* name, const char* description) {
+std::string CommonDriver::format_error(int code, const char* name, const char* description) {
   if (name == nullptr) return text("error ", code);
   return description == nullptr ? std::string(name) : text(name, ": ", description);
 }
 
 // --- devices
 
-DriverResult VendorDriver::device_count(int& count) {
+DriverResult CommonDriver::device_count(int& count) {
   count = 0;
   const DriverResult started = api_.device.init(0);
   if (started.code == abi::kNoDevice) return {started.call, abi::kSuccess};
@@ -45,7 +45,7 @@ DriverResult VendorDriver::device_count(int& count) {
   return counted.code == abi::kNoDevice ? DriverResult{counted.call, abi::kSuccess} : counted;
 }
 
-DriverResult VendorDriver::query_device(int device, DeviceInfo& info) {
+DriverResult CommonDriver::query_device(int device, DeviceInfo& info) {
   char name[256] = {};
   if (const DriverResult got = api_.device.get_name(name, sizeof name, device); !got.ok()) {
     return got;
@@ -63,19 +63,19 @@ DriverResult VendorDriver::query_device(int device, DeviceInfo& info) {
   return api_.device.total_mem(&info.total_bytes, device);
 }
 
-bool VendorDriver::has_attribute(int device, int attribute) const {
+bool CommonDriver::has_attribute(int device, int attribute) const {
   int value = 0;
   return api_.device.get_attribute(&value, attribute, device).ok() && value != 0;
 }
 
-DriverResult VendorDriver::granularity(int device, size_t& bytes) const {
+DriverResult CommonDriver::granularity(int device, size_t& bytes) const {
   const abi::MemAllocationProp request = properties_for(device);
   return api_.vmm.get_allocation_granularity(&bytes, &request, abi::kGranularityMinimum);
 }
 
 // In drivers, lower numbers are more urgent: 0 is the default and, for example, -5 the most urgent.
 // Ashlar inverts the sign, and does not use priorities that are less urgent than the default.
-DriverResult VendorDriver::greatest_priority(int& priority) {
+DriverResult CommonDriver::greatest_priority(int& priority) {
   int least = 0;
   int greatest = 0;
   const DriverResult got = api_.device.get_stream_priority_range(&least, &greatest);
@@ -83,11 +83,11 @@ DriverResult VendorDriver::greatest_priority(int& priority) {
   return got;
 }
 
-DriverResult VendorDriver::memory_stats(DeviceMemoryStats& stats) {
+DriverResult CommonDriver::memory_stats(DeviceMemoryStats& stats) {
   return api_.memory.get_info(&stats.free_bytes, &stats.total_bytes);
 }
 
-DriverResult VendorDriver::can_access_peer(int device, int peer, bool& can_access) {
+DriverResult CommonDriver::can_access_peer(int device, int peer, bool& can_access) {
   int value = 0;
   const DriverResult got = api_.device.can_access_peer(&value, device, peer);
   can_access = value != 0;
@@ -96,16 +96,16 @@ DriverResult VendorDriver::can_access_peer(int device, int peer, bool& can_acces
 
 // --- plain memory
 
-DriverResult VendorDriver::allocate(size_t bytes, DeviceAddress& at) {
+DriverResult CommonDriver::allocate(size_t bytes, DeviceAddress& at) {
   abi::Pointer created = 0;
   const DriverResult result = api_.memory.alloc(&created, bytes);
   at = DeviceAddress(created);
   return result;
 }
 
-DriverResult VendorDriver::free(DeviceAddress at) { return api_.memory.free(at.value()); }
+DriverResult CommonDriver::free(DeviceAddress at) { return api_.memory.free(at.value()); }
 
-DriverResult VendorDriver::query_address(DeviceAddress at, AddressInfo& info) {
+DriverResult CommonDriver::query_address(DeviceAddress at, AddressInfo& info) {
   unsigned type = 0;
   int device = 0;
   abi::Pointer begin = 0;
@@ -123,14 +123,14 @@ DriverResult VendorDriver::query_address(DeviceAddress at, AddressInfo& info) {
   return got;
 }
 
-DriverResult VendorDriver::get_ipc_handle(DeviceAddress at, AllocationHandle& handle) {
+DriverResult CommonDriver::get_ipc_handle(DeviceAddress at, AllocationHandle& handle) {
   abi::IpcMemHandle created{};
   const DriverResult result = api_.ipc.get_mem_handle(&created, at.value());
   std::memcpy(handle.data(), created.reserved, handle.size());
   return result;
 }
 
-DriverResult VendorDriver::open_ipc_handle(const AllocationHandle& handle, DeviceAddress& at) {
+DriverResult CommonDriver::open_ipc_handle(const AllocationHandle& handle, DeviceAddress& at) {
   abi::IpcMemHandle request{};
   std::memcpy(request.reserved, handle.data(), handle.size());
   abi::Pointer opened = 0;
@@ -140,27 +140,27 @@ DriverResult VendorDriver::open_ipc_handle(const AllocationHandle& handle, Devic
   return result;
 }
 
-DriverResult VendorDriver::close_ipc_handle(DeviceAddress at) {
+DriverResult CommonDriver::close_ipc_handle(DeviceAddress at) {
   return api_.ipc.close_mem_handle(at.value());
 }
 
-DriverResult VendorDriver::allocate_host(size_t bytes, void*& memory) {
+DriverResult CommonDriver::allocate_host(size_t bytes, void*& memory) {
   return api_.host.alloc(&memory, bytes, abi::kHostPortable);
 }
 
-DriverResult VendorDriver::free_host(void* memory) { return api_.host.free(memory); }
+DriverResult CommonDriver::free_host(void* memory) { return api_.host.free(memory); }
 
-DriverResult VendorDriver::register_host(void* memory, size_t bytes) {
+DriverResult CommonDriver::register_host(void* memory, size_t bytes) {
   return api_.host.register_range(memory, bytes, abi::kHostPortable);
 }
 
-DriverResult VendorDriver::unregister_host(void* memory) {
+DriverResult CommonDriver::unregister_host(void* memory) {
   return api_.host.unregister_range(memory);
 }
 
 // --- virtual memory
 
-DriverResult VendorDriver::reserve(const ReserveRequest& request, DeviceAddress& at) {
+DriverResult CommonDriver::reserve(const ReserveRequest& request, DeviceAddress& at) {
   abi::Pointer begin = 0;
   const DriverResult result = api_.vmm.address_reserve(
       &begin, request.bytes, request.alignment_bytes, request.hint.value(), 0);
@@ -168,11 +168,11 @@ DriverResult VendorDriver::reserve(const ReserveRequest& request, DeviceAddress&
   return result;
 }
 
-DriverResult VendorDriver::free_addresses(AddressRange range) {
+DriverResult CommonDriver::free_addresses(AddressRange range) {
   return api_.vmm.address_free(range.begin.value(), range.bytes);
 }
 
-DriverResult VendorDriver::create(const CreateRequest& request, Handle& extent) {
+DriverResult CommonDriver::create(const CreateRequest& request, Handle& extent) {
   abi::MemAllocationProp properties = properties_for(request.device);
   properties.requested_handle_types = (request.can_export_fd ? abi::kHandlePosixFd : 0) |
                                       (request.can_export_fabric ? abi::kHandleFabric : 0);
@@ -183,33 +183,33 @@ DriverResult VendorDriver::create(const CreateRequest& request, Handle& extent) 
   return result;
 }
 
-DriverResult VendorDriver::release(Handle extent) { return api_.vmm.release(extent); }
+DriverResult CommonDriver::release(Handle extent) { return api_.vmm.release(extent); }
 
-DriverResult VendorDriver::map(AddressRange at, Handle extent) {
+DriverResult CommonDriver::map(AddressRange at, Handle extent) {
   return api_.vmm.map(at.begin.value(), at.bytes, 0, extent, 0);
 }
 
-DriverResult VendorDriver::set_access(AddressRange range, int accessor, Access access) {
+DriverResult CommonDriver::set_access(AddressRange range, int accessor, Access access) {
   const abi::MemAccessDesc request{{abi::kLocationDevice, accessor}, access_flags(access)};
   return api_.vmm.set_access(range.begin.value(), range.bytes, &request, 1);
 }
 
-DriverResult VendorDriver::unmap(AddressRange range) {
+DriverResult CommonDriver::unmap(AddressRange range) {
   return api_.vmm.unmap(range.begin.value(), range.bytes);
 }
 
-DriverResult VendorDriver::export_fd(Handle extent, int& fd) {
+DriverResult CommonDriver::export_fd(Handle extent, int& fd) {
   return api_.vmm.export_to_shareable_handle(&fd, extent, abi::kHandlePosixFd, 0);
 }
 
 // The driver expects the descriptor itself in place of a pointer. HipDriver overrides this function
 // for older runtimes.
-DriverResult VendorDriver::import_fd(int fd, Handle& extent) {
+DriverResult CommonDriver::import_fd(int fd, Handle& extent) {
   return import_handle(reinterpret_cast<void*>(static_cast<uintptr_t>(fd)), abi::kHandlePosixFd,
                        extent);
 }
 
-DriverResult VendorDriver::export_fabric(Handle extent, FabricHandle& handle) {
+DriverResult CommonDriver::export_fabric(Handle extent, FabricHandle& handle) {
   abi::MemFabricHandle created{};
   const DriverResult result =
       api_.vmm.export_to_shareable_handle(&created, extent, abi::kHandleFabric, 0);
@@ -217,13 +217,13 @@ DriverResult VendorDriver::export_fabric(Handle extent, FabricHandle& handle) {
   return result;
 }
 
-DriverResult VendorDriver::import_fabric(const FabricHandle& handle, Handle& extent) {
+DriverResult CommonDriver::import_fabric(const FabricHandle& handle, Handle& extent) {
   abi::MemFabricHandle request{};
   std::memcpy(request.data, handle.data(), handle.size());
   return import_handle(&request, abi::kHandleFabric, extent);
 }
 
-DriverResult VendorDriver::import_handle(void* handle, int kind, Handle& extent) const {
+DriverResult CommonDriver::import_handle(void* handle, int kind, Handle& extent) const {
   abi::MemHandle created = 0;
   const DriverResult result = api_.vmm.import_from_shareable_handle(&created, handle, kind);
   extent = created;
@@ -232,25 +232,25 @@ DriverResult VendorDriver::import_handle(void* handle, int kind, Handle& extent)
 
 // --- multicast
 
-DriverResult VendorDriver::multicast_granularity(const MulticastRequest& /*wanted*/,
+DriverResult CommonDriver::multicast_granularity(const MulticastRequest& /*wanted*/,
                                                  size_t& /*bytes*/) {
   return {"querying the multicast granularity", kNotSupported};
 }
 
-DriverResult VendorDriver::create_multicast(const MulticastRequest& /*wanted*/,
+DriverResult CommonDriver::create_multicast(const MulticastRequest& /*wanted*/,
                                             Handle& /*object*/) {
   return {"creating a multicast object", kNotSupported};
 }
 
-DriverResult VendorDriver::add_to_multicast(Handle /*object*/, int /*device*/) {
+DriverResult CommonDriver::add_to_multicast(Handle /*object*/, int /*device*/) {
   return {"adding a device to a multicast object", kNotSupported};
 }
 
-DriverResult VendorDriver::bind_multicast(Handle /*object*/, Handle /*extent*/, size_t /*bytes*/) {
+DriverResult CommonDriver::bind_multicast(Handle /*object*/, Handle /*extent*/, size_t /*bytes*/) {
   return {"binding memory to a multicast object", kNotSupported};
 }
 
-DriverResult VendorDriver::unbind_multicast(Handle /*object*/, int /*device*/, size_t /*bytes*/) {
+DriverResult CommonDriver::unbind_multicast(Handle /*object*/, int /*device*/, size_t /*bytes*/) {
   return {"unbinding memory from a multicast object", kNotSupported};
 }
 

@@ -2,8 +2,8 @@
 //
 // Calls the driver functions for streams, events, work, the stream-ordered pool, captures and
 // graphs.
+#include "device/gpu/common_driver.h"
 #include "device/gpu/driver_errors.h"
-#include "device/gpu/vendor_driver.h"
 
 namespace ashlar::gpu {
 namespace {
@@ -28,7 +28,7 @@ CaptureStatus status_from(int capture_status) {
 
 // --- streams and events
 
-DriverResult VendorDriver::create_stream(int priority, StreamId& stream) {
+DriverResult CommonDriver::create_stream(int priority, StreamId& stream) {
   abi::Stream created = nullptr;
   const DriverResult result =
       api_.stream.create_with_priority(&created, abi::kStreamNonBlocking, -priority);
@@ -36,98 +36,98 @@ DriverResult VendorDriver::create_stream(int priority, StreamId& stream) {
   return result;
 }
 
-DriverResult VendorDriver::destroy_stream(StreamId stream) {
+DriverResult CommonDriver::destroy_stream(StreamId stream) {
   return api_.stream.destroy(native(stream));
 }
 
-DriverResult VendorDriver::query_stream(StreamId stream) {
+DriverResult CommonDriver::query_stream(StreamId stream) {
   return api_.stream.query(native(stream));
 }
 
-DriverResult VendorDriver::synchronize_stream(StreamId stream) {
+DriverResult CommonDriver::synchronize_stream(StreamId stream) {
   return api_.stream.synchronize(native(stream));
 }
 
-DriverResult VendorDriver::synchronize_device() { return api_.device.synchronize(); }
+DriverResult CommonDriver::synchronize_device() { return api_.device.synchronize(); }
 
-DriverResult VendorDriver::create_event(bool timing, Handle& event) {
+DriverResult CommonDriver::create_event(bool timing, Handle& event) {
   abi::Event created = nullptr;
   const DriverResult result = api_.event.create(&created, timing ? 0 : abi::kEventDisableTiming);
   event = handle_of(created);
   return result;
 }
 
-DriverResult VendorDriver::destroy_event(Handle event) {
+DriverResult CommonDriver::destroy_event(Handle event) {
   return api_.event.destroy(native<abi::Event>(event));
 }
 
-DriverResult VendorDriver::record_event(Handle event, StreamId stream) {
+DriverResult CommonDriver::record_event(Handle event, StreamId stream) {
   return api_.event.record(native<abi::Event>(event), native(stream));
 }
 
-DriverResult VendorDriver::query_event(Handle event) {
+DriverResult CommonDriver::query_event(Handle event) {
   return api_.event.query(native<abi::Event>(event));
 }
 
-DriverResult VendorDriver::synchronize_event(Handle event) {
+DriverResult CommonDriver::synchronize_event(Handle event) {
   return api_.event.synchronize(native<abi::Event>(event));
 }
 
-DriverResult VendorDriver::wait_event(StreamId stream, Handle event) {
+DriverResult CommonDriver::wait_event(StreamId stream, Handle event) {
   return api_.stream.wait_event(native(stream), native<abi::Event>(event), 0);
 }
 
-DriverResult VendorDriver::elapsed_ms(Handle begin, Handle end, float& ms) {
+DriverResult CommonDriver::elapsed_ms(Handle begin, Handle end, float& ms) {
   return api_.event.elapsed_time(&ms, native<abi::Event>(begin), native<abi::Event>(end));
 }
 
 // --- work
 
-DriverResult VendorDriver::copy_to_device(DeviceAddress to, const void* from, size_t bytes,
+DriverResult CommonDriver::copy_to_device(DeviceAddress to, const void* from, size_t bytes,
                                           StreamId stream) {
   return api_.stream.memcpy_htod_async(to.value(), from, bytes, native(stream));
 }
 
-DriverResult VendorDriver::copy_to_host(void* to, DeviceAddress from, size_t bytes,
+DriverResult CommonDriver::copy_to_host(void* to, DeviceAddress from, size_t bytes,
                                         StreamId stream) {
   return api_.stream.memcpy_dtoh_async(to, from.value(), bytes, native(stream));
 }
 
-DriverResult VendorDriver::copy(DeviceAddress to, DeviceAddress from, size_t bytes,
+DriverResult CommonDriver::copy(DeviceAddress to, DeviceAddress from, size_t bytes,
                                 StreamId stream) {
   return api_.stream.memcpy_dtod_async(to.value(), from.value(), bytes, native(stream));
 }
 
-DriverResult VendorDriver::fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) {
+DriverResult CommonDriver::fill(DeviceAddress at, uint8_t value, size_t bytes, StreamId stream) {
   return api_.stream.memset_d8_async(at.value(), value, bytes, native(stream));
 }
 
-DriverResult VendorDriver::call_host(StreamId stream, void (*function)(void*), void* argument) {
+DriverResult CommonDriver::call_host(StreamId stream, void (*function)(void*), void* argument) {
   return api_.stream.launch_host_func(native(stream), function, argument);
 }
 
 // --- kernels
 
-DriverResult VendorDriver::load_kernels(const void* /*image*/, Handle& /*kernels*/) {
+DriverResult CommonDriver::load_kernels(const void* /*image*/, Handle& /*kernels*/) {
   return {"loading kernels", kNotSupported};
 }
 
-DriverResult VendorDriver::unload_kernels(Handle /*kernels*/) {
+DriverResult CommonDriver::unload_kernels(Handle /*kernels*/) {
   return {"unloading kernels", kNotSupported};
 }
 
-DriverResult VendorDriver::find_kernel(Handle /*kernels*/, const char* /*name*/,
+DriverResult CommonDriver::find_kernel(Handle /*kernels*/, const char* /*name*/,
                                        Handle& /*kernel*/) {
   return {"finding a kernel", kNotSupported};
 }
 
-DriverResult VendorDriver::launch(const LaunchRequest& /*launch*/, StreamId /*stream*/) {
+DriverResult CommonDriver::launch(const LaunchRequest& /*launch*/, StreamId /*stream*/) {
   return {"launching a kernel", kNotSupported};
 }
 
 // --- the stream-ordered pool
 
-DriverResult VendorDriver::create_pool(int device, Handle& pool) {
+DriverResult CommonDriver::create_pool(int device, Handle& pool) {
   abi::MemPoolProps wanted{};
   wanted.alloc_type = abi::kAllocationPinned;
   wanted.location = {abi::kLocationDevice, device};
@@ -137,11 +137,11 @@ DriverResult VendorDriver::create_pool(int device, Handle& pool) {
   return result;
 }
 
-DriverResult VendorDriver::destroy_pool(Handle pool) {
+DriverResult CommonDriver::destroy_pool(Handle pool) {
   return api_.pool.destroy(native<abi::MemoryPool>(pool));
 }
 
-DriverResult VendorDriver::allocate_async(size_t bytes, Handle pool, StreamId stream,
+DriverResult CommonDriver::allocate_async(size_t bytes, Handle pool, StreamId stream,
                                           DeviceAddress& at) {
   abi::Pointer created = 0;
   const DriverResult result =
@@ -150,41 +150,41 @@ DriverResult VendorDriver::allocate_async(size_t bytes, Handle pool, StreamId st
   return result;
 }
 
-DriverResult VendorDriver::free_async(DeviceAddress at, StreamId stream) {
+DriverResult CommonDriver::free_async(DeviceAddress at, StreamId stream) {
   return api_.pool.free_async(at.value(), native(stream));
 }
 
-DriverResult VendorDriver::pool_stat(Handle pool, PoolStat stat, uint64_t& bytes) {
+DriverResult CommonDriver::pool_stat(Handle pool, PoolStat stat, uint64_t& bytes) {
   return api_.pool.get_attribute(native<abi::MemoryPool>(pool), pool_attribute(stat), &bytes);
 }
 
-DriverResult VendorDriver::reset_pool_peak(Handle pool, PoolStat stat) {
+DriverResult CommonDriver::reset_pool_peak(Handle pool, PoolStat stat) {
   uint64_t zero = 0;
   return api_.pool.set_attribute(native<abi::MemoryPool>(pool), pool_attribute(stat), &zero);
 }
 
-DriverResult VendorDriver::set_pool_threshold(Handle pool, uint64_t bytes) {
+DriverResult CommonDriver::set_pool_threshold(Handle pool, uint64_t bytes) {
   return api_.pool.set_attribute(native<abi::MemoryPool>(pool), abi::kPoolReleaseThreshold, &bytes);
 }
 
-DriverResult VendorDriver::trim_pool(Handle pool, size_t keep_bytes) {
+DriverResult CommonDriver::trim_pool(Handle pool, size_t keep_bytes) {
   return api_.pool.trim_to(native<abi::MemoryPool>(pool), keep_bytes);
 }
 
 // --- captures and graphs
 
-DriverResult VendorDriver::begin_capture(StreamId stream, CaptureMode mode) {
+DriverResult CommonDriver::begin_capture(StreamId stream, CaptureMode mode) {
   return api_.capture.begin(native(stream), static_cast<int>(mode));
 }
 
-DriverResult VendorDriver::end_capture(StreamId stream, Handle& graph) {
+DriverResult CommonDriver::end_capture(StreamId stream, Handle& graph) {
   abi::Graph ended = nullptr;
   const DriverResult result = api_.capture.end(native(stream), &ended);
   graph = handle_of(ended);
   return result;
 }
 
-DriverResult VendorDriver::capture_info(StreamId stream, CaptureInfo& info) {
+DriverResult CommonDriver::capture_info(StreamId stream, CaptureInfo& info) {
   int status = abi::kCaptureNone;
   abi::Graph graph = nullptr;
   const abi::GraphNode* tail = nullptr;
@@ -207,7 +207,7 @@ DriverResult VendorDriver::capture_info(StreamId stream, CaptureInfo& info) {
   return result;
 }
 
-DriverResult VendorDriver::node_dependencies(NodeId node, std::vector<NodeId>& dependencies) {
+DriverResult CommonDriver::node_dependencies(NodeId node, std::vector<NodeId>& dependencies) {
   const abi::GraphNode wanted = native<abi::GraphNode>(node.value());
   size_t count = 0;
   if (const DriverResult counted = count_dependencies(wanted, count); !counted.ok()) {
@@ -219,7 +219,7 @@ DriverResult VendorDriver::node_dependencies(NodeId node, std::vector<NodeId>& d
   return read;
 }
 
-DriverResult VendorDriver::count_dependencies(abi::GraphNode node, size_t& count) const {
+DriverResult CommonDriver::count_dependencies(abi::GraphNode node, size_t& count) const {
   if (api_.graph.node_get_dependencies_v2.is_loaded()) {
     return api_.graph.node_get_dependencies_v2(node, nullptr, nullptr, &count);
   }
@@ -228,7 +228,7 @@ DriverResult VendorDriver::count_dependencies(abi::GraphNode node, size_t& count
 
 // Reads the dependencies into `nodes`, whose size is the result of count_dependencies. That size is
 // still correct, because the dependencies of an existing node do not change.
-DriverResult VendorDriver::read_dependencies(abi::GraphNode node,
+DriverResult CommonDriver::read_dependencies(abi::GraphNode node,
                                              std::vector<abi::GraphNode>& nodes) const {
   size_t count = nodes.size();
   DriverResult read;
@@ -244,14 +244,14 @@ DriverResult VendorDriver::read_dependencies(abi::GraphNode node,
   return read;
 }
 
-DriverResult VendorDriver::exchange_capture_mode(CaptureMode& mode) {
+DriverResult CommonDriver::exchange_capture_mode(CaptureMode& mode) {
   int exchanged = static_cast<int>(mode);
   const DriverResult result = api_.capture.exchange_thread_mode(&exchanged);
   mode = static_cast<CaptureMode>(exchanged);
   return result;
 }
 
-DriverResult VendorDriver::attach_user_object(Handle graph, const GraphUserObject& owned) {
+DriverResult CommonDriver::attach_user_object(Handle graph, const GraphUserObject& owned) {
   abi::UserObject object = nullptr;
   const DriverResult created = api_.graph.user_object_create(&object, owned.object, owned.destroy,
                                                              1, abi::kUserObjectNoDestructorSync);
@@ -265,7 +265,7 @@ DriverResult VendorDriver::attach_user_object(Handle graph, const GraphUserObjec
   return retained;
 }
 
-DriverResult VendorDriver::instantiate_graph(Handle graph, Handle& exec) {
+DriverResult CommonDriver::instantiate_graph(Handle graph, Handle& exec) {
   abi::GraphExec created = nullptr;
   const DriverResult result =
       api_.graph.instantiate_with_flags(&created, native<abi::Graph>(graph), 0);
@@ -273,15 +273,15 @@ DriverResult VendorDriver::instantiate_graph(Handle graph, Handle& exec) {
   return result;
 }
 
-DriverResult VendorDriver::launch_graph(Handle exec, StreamId stream) {
+DriverResult CommonDriver::launch_graph(Handle exec, StreamId stream) {
   return api_.graph.launch(native<abi::GraphExec>(exec), native(stream));
 }
 
-DriverResult VendorDriver::destroy_graph_exec(Handle exec) {
+DriverResult CommonDriver::destroy_graph_exec(Handle exec) {
   return api_.graph.exec_destroy(native<abi::GraphExec>(exec));
 }
 
-DriverResult VendorDriver::destroy_graph(Handle graph) {
+DriverResult CommonDriver::destroy_graph(Handle graph) {
   return api_.graph.destroy(native<abi::Graph>(graph));
 }
 

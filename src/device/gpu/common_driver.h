@@ -2,7 +2,7 @@
 //
 // Implements driver.h with the functions that CUDA and HIP share (driver_abi.h). cuda/cuda_driver.h
 // and hip/hip_driver.h add the functions that differ, such as error text, contexts and peers.
-// vendor_driver.cc implements devices and memory, vendor_driver_work.cc streams and graphs.
+// common_driver.cc implements devices and memory, common_driver_work.cc streams and graphs.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ Handle handle_of(Tag* handle) {
   return reinterpret_cast<uintptr_t>(handle);
 }
 
-class VendorDriver : public Driver {
+class CommonDriver : public Driver {
  public:
-  VendorDriver(DriverLibrary library, const abi::DriverApi& api)
+  CommonDriver(DriverLibrary library, const abi::DriverApi& api)
       : library_(std::move(library)), api_(api) {}
 
   DriverResult device_count(int& count) override;
@@ -124,7 +124,8 @@ class VendorDriver : public Driver {
 
  protected:
   const abi::DriverApi& api() const { return api_; }
-  // Returns "NAME: text" from the driver's error strings, either of which may be null.
+  // Returns "NAME: text" from the driver's error strings, "NAME" if the second string is null, and
+  // "error CODE" if the first string is null.
   static std::string format_error(int code, const char* name, const char* explained);
   bool has_attribute(int device, int attribute) const;
   DriverResult granularity(int device, size_t& bytes) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rounds requests, and numbers the size classes.
-#include "host/pinned_sizes.h"
+#include "host/pinned_size_policy.h"
 
 #include <algorithm>
 #include <bit>
@@ -17,16 +17,16 @@ namespace {
 constexpr size_t kStepCount = 8;
 constexpr size_t kFirstPower = 15;
 constexpr size_t kLastPower = 61;
-static_assert(size_t{1} << kFirstPower == kStepCount * PinnedSizes::kPageBytes);
+static_assert(size_t{1} << kFirstPower == kStepCount * PinnedSizePolicy::kPageBytes);
 
 }  // namespace
 
-PinnedSizes::PinnedSizes(const AllocatorOptions& options)
+PinnedSizePolicy::PinnedSizePolicy(const AllocatorOptions& options)
     : powers_of_two_(options.pytorch_compatible),
       max_round_bytes_(options.pinned.max_round_bytes.value_or(SIZE_MAX)),
       max_cached_bytes_(options.pinned.max_cached_bytes.value_or(SIZE_MAX)) {}
 
-PinnedFit PinnedSizes::fit(size_t requested_bytes) const {
+PinnedFit PinnedSizePolicy::fit(size_t requested_bytes) const {
   const bool rounds = requested_bytes <= std::min(max_round_bytes_, max_cached_bytes_);
   const size_t class_limit = class_bytes(class_of(requested_bytes));
   if (powers_of_two_) return {rounds ? class_limit : requested_bytes, class_limit};
@@ -38,7 +38,7 @@ PinnedFit PinnedSizes::fit(size_t requested_bytes) const {
           requested_bytes + std::max(requested_bytes / 4, kPageBytes)};
 }
 
-size_t PinnedSizes::class_of(size_t bytes) const {
+size_t PinnedSizePolicy::class_of(size_t bytes) const {
   if (powers_of_two_) return static_cast<size_t>(std::bit_width(bytes - 1));
   if (bytes <= kStepCount * kPageBytes) return (bytes - 1) / kPageBytes;
   const size_t power = static_cast<size_t>(std::bit_width(bytes - 1)) - 1;
@@ -47,7 +47,7 @@ size_t PinnedSizes::class_of(size_t bytes) const {
   return kStepCount * (1 + power - kFirstPower) + step;
 }
 
-size_t PinnedSizes::class_bytes(size_t index) const {
+size_t PinnedSizePolicy::class_bytes(size_t index) const {
   if (powers_of_two_) return size_t{1} << index;
   const size_t step = index % kStepCount + 1;
   if (index < kStepCount) return step * kPageBytes;
@@ -55,7 +55,7 @@ size_t PinnedSizes::class_bytes(size_t index) const {
   return (size_t{1} << power) + step * ((size_t{1} << power) / kStepCount);
 }
 
-size_t PinnedSizes::class_count() const {
+size_t PinnedSizePolicy::class_count() const {
   return powers_of_two_ ? kLastPower + 1 : kStepCount * (kLastPower - kFirstPower + 1);
 }
 
