@@ -38,7 +38,15 @@ class AllocationFinder {
     ++found_.preexisting_count;
   }
 
-  Allocations result() { return std::move(found_); }
+  Allocations result() {
+    found_.free_stacks = free_stacks();
+    if (found_.free_stacks == FreeStacks::kOfFree) {
+      for (Allocation& each : found_.all) {
+        if (each.predates_trace() && each.free_entry != Allocation::kNoEntry) each.stack = {};
+      }
+    }
+    return std::move(found_);
+  }
 
  private:
   // Begins an allocation. If the trace does not complete the free of an earlier allocation at the
@@ -58,6 +66,7 @@ class AllocationFinder {
 
   void free(uint32_t index, const TraceEntry& entry) {
     const uint32_t id = find_or_add(entry);
+    compare_stacks(found_.all[id], entry);
     found_.all[id].free_entry = index;
     found_.by_entry[index] = id;
   }
@@ -65,10 +74,24 @@ class AllocationFinder {
   void complete(uint32_t index, const TraceEntry& entry) {
     const uint32_t id = find_or_add(entry);
     Allocation& allocation = found_.all[id];
+    compare_stacks(allocation, entry);
     allocation.completed_entry = index;
     if (allocation.free_entry == Allocation::kNoEntry) allocation.free_entry = index;
     found_.by_entry[index] = id;
     live_.erase(entry.address.value());
+  }
+
+  void compare_stacks(const Allocation& allocation, const TraceEntry& free) {
+    if (allocation.predates_trace() || free.stack == StackId()) return;
+    (free.stack == allocation.stack ? has_equal_stacks_ : has_other_stacks_) = true;
+  }
+
+  // Returns whose stacks the entries of frees store: those of the allocations, if PyTorch recorded
+  // only these, otherwise those of the frees. The compared stacks decide: in the first case, each
+  // equals the stack of the allocation.
+  FreeStacks free_stacks() const {
+    return has_equal_stacks_ && !has_other_stacks_ ? FreeStacks::kOfAllocation
+                                                   : FreeStacks::kOfFree;
   }
 
   // Returns the index of the allocation that the entry frees. If no allocation is live at the
@@ -95,6 +118,9 @@ class AllocationFinder {
 
   Allocations found_;
   std::unordered_map<uint64_t, uint32_t> live_;  // keyed by address
+  // Whether any free has the stack of its allocation, and whether any has a different one.
+  bool has_equal_stacks_ = false;
+  bool has_other_stacks_ = false;
 };
 
 }  // namespace

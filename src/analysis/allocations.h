@@ -28,6 +28,8 @@ struct Allocation {
   size_t bytes = 0;  // requested size
   StreamId stream{};
   PoolId pool{};
+  // The stack of the call that allocated; StackId(0): unknown, like most stacks of allocations that
+  // predate the trace. Never the stack of a free.
   StackId stack{};
 
   bool predates_trace() const { return alloc_entry == kNoEntry; }
@@ -41,6 +43,12 @@ struct DisplacedAllocation {
   uint32_t allocation = 0;  // index into Allocations::all
 };
 
+// Which stack the trace entries of frees have.
+enum class FreeStacks : uint8_t {
+  kOfFree,        // that of the call that freed
+  kOfAllocation,  // that of the allocation: PyTorch recorded only those, with context="alloc"
+};
+
 // The allocations of one device.
 struct Allocations {
   std::vector<Allocation> all;  // sorted by first entry; allocations without entries last
@@ -51,6 +59,7 @@ struct Allocations {
   std::vector<uint32_t> by_entry;
   std::vector<DisplacedAllocation> displaced;  // in the order of entries, at most one per entry
   uint32_t preexisting_count = 0;              // allocations that predate the trace
+  FreeStacks free_stacks = FreeStacks::kOfFree;
 };
 
 // Calls visit(entry, allocation) for every entry that changes an allocation, in order. A displaced

@@ -26,7 +26,7 @@ std::vector<DiffRow> compare(const Rows& base, const Rows& now);
 Diff make_diff(const DiffSide& base, const DiffSide& now, const KeepGoing& keep_going) {
   const auto by_stack = [&](const DiffSide& side) {
     return add_up(side, keep_going, [&](const Allocation& allocation) {
-      return stack_number(side.stack_numbers, allocation.stack);
+      return stack_number(side.stack_numbers, allocation);
     });
   };
   const auto by_size_class = [&](const DiffSide& side) {
@@ -53,8 +53,8 @@ std::map<StreamId, uint64_t> stream_numbers(const Allocations& allocations) {
   return numbers;
 }
 
-// Sums up one side by key, in the rows' base fields. For the new side, compare() then moves the
-// sums to the new fields.
+// Sums up one side by key, in the rows' base fields. For the new side, compare() copies these sums
+// to the rows' new fields.
 template <typename Key>
 Rows add_up(const DiffSide& side, const KeepGoing& keep_going, Key key) {
   Rows rows;

@@ -3,7 +3,9 @@
 // Attributes the bytes of every block to their causes.
 #include "analysis/gap_causes.h"
 
-#include "engine/size_policy.h"
+#include <algorithm>
+#include <map>
+#include <tuple>
 
 namespace ashlar {
 namespace {
@@ -18,9 +20,17 @@ size_t& free_bytes_cause(const SnapshotSegment& segment, const RequestClass& req
 
 }  // namespace
 
-RequestClass request_class_of(const TraceEntry& entry) {
-  return {
-      .stream = entry.stream, .is_large = !SizePolicy::is_small(entry.bytes), .pool = entry.pool};
+RequestClass dominant_request_class(const std::vector<SnapshotSegment>& segments) {
+  using Key = std::tuple<PoolId, StreamId, bool>;
+  std::map<Key, size_t> bytes;
+  for (const SnapshotSegment& segment : segments) {
+    bytes[{segment.pool, segment.stream, segment.is_large}] += segment.reserved_bytes();
+  }
+  const auto most = std::max_element(
+      bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == bytes.end()) return {.stream = {}, .is_large = true, .pool = {}};
+  const auto& [pool, stream, is_large] = most->first;
+  return {.stream = stream, .is_large = is_large, .pool = pool};
 }
 
 bool can_serve(const SnapshotSegment& segment, const RequestClass& request) {

@@ -11,16 +11,15 @@
 
 namespace ashlar {
 
-// The properties of a request that determine which free memory can serve it. Free memory is
-// attributed to the reason why it could not serve the request that made the allocator grow.
+// The properties of a request that determine which free memory can serve it.
 struct RequestClass {
   StreamId stream{};
   bool is_large = false;
   PoolId pool{};
 };
 
-// Returns the class of the request that an alloc or oom entry records.
-RequestClass request_class_of(const TraceEntry& entry);
+// Returns the class of the segments with the most bytes in total.
+RequestClass dominant_request_class(const std::vector<SnapshotSegment>& segments);
 // Returns whether the segment has the pool, the stream and the size class (small or large) of the
 // request. Ignores how much of the segment is free.
 bool can_serve(const SnapshotSegment& segment, const RequestClass& request);
@@ -43,6 +42,8 @@ struct GapCauses {
   size_t reserved_bytes() const { return requested_bytes + gap_bytes(); }
 };
 
+// Explains the gap. Free memory is classified relative to the pool, stream and size class of
+// `request`.
 GapCauses explain_gap(const std::vector<SnapshotSegment>& segments, const RequestClass& request);
 
 }  // namespace ashlar

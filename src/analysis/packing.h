@@ -2,8 +2,8 @@
 //
 // Offline memory layout (dynamic storage allocation): assigns an address to each allocation with a
 // known lifetime, such that allocations that exist at the same time do not overlap, and minimizes
-// the highest address. The optimum is NP-hard; this heuristic does a bounded amount of work. Pure
-// functions.
+// the highest address. Finding the optimum is NP-hard; this heuristic does a bounded amount of
+// work. Pure functions.
 #pragma once
 
 #include <cstddef>

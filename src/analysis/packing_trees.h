@@ -57,7 +57,7 @@ class OverlapIndex {
   }
 
   size_t leaf_count_;
-  std::vector<uint32_t> latest_end_;  // per node: of the placed lifetimes below it; 0: none
+  std::vector<uint32_t> latest_end_;  // per node: the latest end of placed lifetimes; 0: none
 };
 
 // The highest address in use over time. Time is measured in ranks, which suffices: if two lifetimes

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "ashlar/options.h"
+#include "ashlar/snapshot.h"
 #include "engine/paged/pool/size_classes.h"
 #include "engine/size_policy.h"
 
@@ -17,7 +18,9 @@ inline bool is_large_segment(size_t bytes) { return bytes != kSmallSegmentBytes;
 class RecordedSizePolicy {
  public:
   explicit RecordedSizePolicy(const AllocatorOptions& recorded)
-      : policy_(recorded), is_paged_(recorded.engine == EngineKind::kPaged) {}
+      : policy_(recorded),
+        is_paged_(recorded.engine == EngineKind::kPaged),
+        splits_exactly_(is_paged_ || recorded.expandable_segments) {}
 
   // Returns the minimum size of the block for a request.
   // REQUIRES: 0 < requested_bytes < kRequestLimitBytes.
@@ -26,10 +29,22 @@ class RecordedSizePolicy {
                      : policy_.block_bytes(requested_bytes);
   }
   size_t segment_bytes(size_t block_bytes) const { return policy_.segment_bytes(block_bytes); }
+  // Returns the size of the units in which expandable segments are mapped and unmapped.
+  size_t granule_bytes(bool is_large) const { return policy_.expandable_granule_bytes(!is_large); }
+
+  // Returns whether the remainder of a free block becomes a free block of its own when a block of
+  // `block_bytes` is taken from it; otherwise the new block keeps the remainder.
+  bool splits_off(size_t remainder_bytes, size_t block_bytes,
+                  const SnapshotSegment& segment) const {
+    const bool is_exact = splits_exactly_ || segment.is_expandable || !segment.is_large;
+    if (is_exact) return remainder_bytes >= kMinBlockBytes;
+    return block_bytes < policy_.max_split_bytes() && remainder_bytes > kSmallLimitBytes;
+  }
 
  private:
   SizePolicy policy_;
   bool is_paged_;
+  bool splits_exactly_;
 };
 
 }  // namespace ashlar

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "analysis/infer_pools.h"
@@ -29,15 +30,23 @@ std::shared_ptr<const Recording> Recording::create(std::string name, Snapshot sn
 
 Recording::Recording(std::string name, Snapshot snapshot)
     : name_(std::move(name)), snapshot_(std::move(snapshot)), devices_(devices_in(snapshot_)) {
-  for (const DeviceIndex device : devices_) infer_pools(snapshot_, device);
   RecordedOptions recorded = options_of(snapshot_.settings);
   options_ = std::move(recorded.options);
   ignored_settings_ = std::move(recorded.ignored);
-  stack_numbers_ = stacks_.add(snapshot_.tables);
+  pytorch_ = find_pytorch(snapshot_, options_);
+  for (const DeviceIndex device : devices_) infer_pools(snapshot_, device);
+  user_stacks_.numbers = user_stacks_.index.add(snapshot_.tables);
 }
 
-std::vector<const Frame*> Recording::frames(StackId stack) const {
-  return stacks_.frames(stack_number(stack_numbers_, stack));
+std::vector<const Frame*> Recording::frames(StackId stack, StackDetail detail) const {
+  return stacks(detail).frames(stack_number(stack_numbers(detail), stack));
+}
+
+const Recording::NumberedStacks& Recording::numbered(StackDetail detail) const {
+  if (detail == StackDetail::kUserCode) return user_stacks_;
+  std::call_once(full_stacks_once_,
+                 [this] { full_stacks_.numbers = full_stacks_.index.add(snapshot_.tables); });
+  return full_stacks_;
 }
 
 bool Recording::has_device(DeviceIndex device) const {
@@ -45,18 +54,35 @@ bool Recording::has_device(DeviceIndex device) const {
 }
 
 DeviceIndex Recording::default_device() const {
-  const auto entry_count = [this](DeviceIndex device) {
-    return trace_of(snapshot_, device).size();
+  if (devices_.size() == 1) return devices_.front();
+  const auto rank = [](const DeviceSummary& each) {
+    return std::tuple(each.oom_count > 0, each.peak_reserved_bytes, each.entry_count);
   };
-  const auto longest = std::max_element(
-      devices_.begin(), devices_.end(),
-      [&](DeviceIndex left, DeviceIndex right) { return entry_count(left) < entry_count(right); });
-  if (entry_count(*longest) > 0) return *longest;
-  const auto& segments = snapshot_.segments;
-  const auto first =
-      std::find_if(segments.begin(), segments.end(),
-                   [this](const SnapshotSegment& segment) { return has_device(segment.device); });
-  return first == segments.end() ? devices_.front() : first->device;
+  DeviceSummary best = summarize_device(snapshot_, devices_.front());
+  for (const DeviceIndex device : devices_) {
+    const DeviceSummary each = summarize_device(snapshot_, device);
+    if (rank(each) > rank(best)) best = each;
+  }
+  return best.device;
+}
+
+std::vector<DeviceSummary> Recording::other_devices(DeviceIndex shown) const {
+  std::vector<DeviceSummary> others;
+  for (const DeviceIndex device : devices_) {
+    if (device != shown) others.push_back(summarize_device(snapshot_, device));
+  }
+  return others;
+}
+
+DeviceSummary summarize_device(const Snapshot& snapshot, DeviceIndex device) {
+  const std::vector<TraceEntry>& trace = trace_of(snapshot, device);
+  const auto ooms = std::count_if(trace.begin(), trace.end(), [](const TraceEntry& entry) {
+    return entry.action == TraceAction::kOom;
+  });
+  return {.device = device,
+          .entry_count = trace.size(),
+          .peak_reserved_bytes = peak_reserved_bytes_of(snapshot, device),
+          .oom_count = static_cast<size_t>(ooms)};
 }
 
 std::vector<DeviceIndex> devices_in(const Snapshot& snapshot) {
@@ -77,15 +103,43 @@ DeviceRecording::DeviceRecording(std::shared_ptr<const Recording> recording, Dev
     : recording_(std::move(recording)),
       device_(device),
       allocations_(find_allocations(recording_->snapshot(), device)),
-      timeline_(std::make_unique<CachedTimeline>()) {
+      timeline_(std::make_unique<CachedTimeline>()),
+      results_(std::make_unique<ResultCache>()) {
   ASHLAR_CHECK(recording_->has_device(device));
 }
+
+namespace {
+
+// Makes reports of a recording without a history explain the final state, not the state before the
+// few frees that its trace may contain.
+void move_peaks_to_end(Timeline& timeline) {
+  if (timeline.points.empty()) return;
+  const auto last = static_cast<uint32_t>(timeline.points.size() - 1);
+  timeline.requested_peak = {.bytes = timeline.last().requested_bytes(), .entry = last};
+  timeline.reserved_peak = {.bytes = timeline.last().reserved_bytes, .entry = last};
+  timeline.last_growth.reset();
+}
+
+}  // namespace
 
 const Timeline& DeviceRecording::timeline() const {
   std::call_once(timeline_->once, [this] {
     timeline_->timeline = make_timeline(snapshot(), device_, allocations_);
+    if (!has_history()) move_peaks_to_end(timeline_->timeline);
   });
   return timeline_->timeline;
+}
+
+DeviceRecording::CachedResult& DeviceRecording::cache_slot(std::type_index type) const {
+  const std::lock_guard lock(results_->mutex);
+  return results_->results[type];  // nodes of a map keep their addresses
+}
+
+bool DeviceRecording::has_history() const {
+  return std::any_of(trace().begin(), trace().end(), [](const TraceEntry& entry) {
+    return entry.action != TraceAction::kFreeRequested &&
+           entry.action != TraceAction::kFreeCompleted;
+  });
 }
 
 bool DeviceRecording::has_oom() const {
@@ -108,14 +162,6 @@ Result<DeviceRecording> select_device(std::shared_ptr<const Recording> recording
   }
   return Status::invalid_argument(
       text("the file has no data of device ", chosen.value(), " (expected one of ", known, ")"));
-}
-
-Status require_history(const DeviceRecording& recording) {
-  if (recording.has_history()) return {};
-  return Status::format(text(recording.name(), ": the snapshot has no history of device ",
-                             recording.device(),
-                             ", only its final state; record one with "
-                             "torch.cuda.memory._record_memory_history"));
 }
 
 }  // namespace ashlar

@@ -5,17 +5,21 @@
 // inferred about it.
 //
 // Recording is the whole file; DeviceRecording is one device's part of it. Both are thread safe:
-// immutable, except for the timeline, which is computed once on first use.
+// immutable, except for the timeline and other results, which are computed once, on first use.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <typeindex>
+#include <typeinfo>
 #include <vector>
 
 #include "analysis/allocations.h"
+#include "analysis/recorded_pytorch.h"
 #include "analysis/stack_index.h"
 #include "analysis/timeline.h"
 #include "ashlar/options.h"
@@ -24,6 +28,16 @@
 #include "files/read_snapshot.h"
 
 namespace ashlar {
+
+// Key figures of a device, for reports that show another device.
+struct DeviceSummary {
+  DeviceIndex device{};
+  size_t entry_count = 0;
+  size_t peak_reserved_bytes = 0;
+  size_t oom_count = 0;
+};
+// Computes the summary from the trace, without finding allocations.
+DeviceSummary summarize_device(const Snapshot& snapshot, DeviceIndex device);
 
 class Recording {
  public:
@@ -48,29 +62,49 @@ class Recording {
   // be applied. Settings with unknown names are not mentioned.
   const std::string& ignored_settings() const { return ignored_settings_; }
 
-  // All stacks of the snapshot, numbered by content.
-  const StackIndex& stacks() const { return stacks_; }
-  // The number of each stack in stacks(), indexed by StackId.
-  const std::vector<uint32_t>& stack_numbers() const { return stack_numbers_; }
-  // Returns the frames of a stack, innermost first; empty if there is no such stack.
-  std::vector<const Frame*> frames(StackId stack) const;
+  // The version of PyTorch that made the recording, and the options that it supports.
+  const RecordedPytorch& pytorch() const { return pytorch_; }
+
+  // All stacks of the snapshot, numbered by their shown frames. All reports that group by stack use
+  // these numbers. Stacks of StackDetail::kFull are numbered on first use.
+  const StackIndex& stacks(StackDetail detail = StackDetail::kUserCode) const {
+    return numbered(detail).index;
+  }
+  // The number of each stack in stacks(), indexed by StackId; see stack_number().
+  const std::vector<uint32_t>& stack_numbers(StackDetail detail = StackDetail::kUserCode) const {
+    return numbered(detail).numbers;
+  }
+  // Returns the shown frames of a stack, innermost first; empty if there is no such stack.
+  std::vector<const Frame*> frames(StackId stack,
+                                   StackDetail detail = StackDetail::kUserCode) const;
 
   // The devices of the snapshot; see devices_in(). Never empty.
   const std::vector<DeviceIndex>& devices() const { return devices_; }
   bool has_device(DeviceIndex device) const;
-  // Returns the device with the longest trace. If no device has a trace, returns the device of the
-  // first segment; if there is no segment either, the first device.
+  // Returns the device to show by default. Devices that ran out of memory come first, then those
+  // with the highest peak of reserved memory, the longest trace and the lowest index.
   DeviceIndex default_device() const;
+  // Returns the devices other than `shown`, in ascending order.
+  std::vector<DeviceSummary> other_devices(DeviceIndex shown) const;
 
  private:
+  struct NumberedStacks {
+    explicit NumberedStacks(StackDetail detail) : index(detail) {}
+    StackIndex index;  // points into snapshot_
+    std::vector<uint32_t> numbers{};
+  };
+
   Recording(std::string name, Snapshot snapshot);
+  const NumberedStacks& numbered(StackDetail detail) const;
 
   std::string name_;
   Snapshot snapshot_;
   AllocatorOptions options_;
   std::string ignored_settings_;
-  StackIndex stacks_;  // points into snapshot_
-  std::vector<uint32_t> stack_numbers_;
+  RecordedPytorch pytorch_;
+  NumberedStacks user_stacks_{StackDetail::kUserCode};
+  mutable std::once_flag full_stacks_once_;
+  mutable NumberedStacks full_stacks_{StackDetail::kFull};
   std::vector<DeviceIndex> devices_;
 };
 
@@ -93,10 +127,17 @@ class DeviceRecording {
 
   // Returns the trace of the device; empty if the file has only the final state.
   const std::vector<TraceEntry>& trace() const { return trace_of(snapshot(), device_); }
-  bool has_history() const { return !trace().empty(); }
+  // Returns whether the trace has any entry other than frees. PyTorch writes a few frees even if
+  // only the state was recorded.
+  bool has_history() const;
   const Allocations& allocations() const { return allocations_; }
   // Returns the timeline, which is computed on first use and cached.
   const Timeline& timeline() const;
+  // Caches the result of an analysis, keyed by its type. The first call for T returns compute();
+  // later calls return the same object.
+  // REQUIRES: `compute` is equivalent in all calls for T.
+  template <typename T, typename Compute>
+  const T& cached(Compute compute) const;
 
   // Returns whether the trace contains a failed allocation.
   bool has_oom() const;
@@ -108,19 +149,35 @@ class DeviceRecording {
     std::once_flag once{};
     Timeline timeline{};
   };
+  struct CachedResult {
+    std::once_flag once{};
+    std::shared_ptr<const void> result{};  // sole owner; shared_ptr only for type erasure
+  };
+  struct ResultCache {
+    std::mutex mutex;
+    // `mutex` guards the map. The `once` of a CachedResult guards its result.
+    std::map<std::type_index, CachedResult> results{};
+  };
+
+  CachedResult& cache_slot(std::type_index type) const;
 
   std::shared_ptr<const Recording> recording_;  // shared with the other devices' recordings
   DeviceIndex device_;
   Allocations allocations_;
   std::unique_ptr<CachedTimeline> timeline_;
+  std::unique_ptr<ResultCache> results_;
 };
+
+template <typename T, typename Compute>
+const T& DeviceRecording::cached(Compute compute) const {
+  CachedResult& slot = cache_slot(typeid(T));
+  std::call_once(slot.once, [&] { slot.result = std::make_shared<const T>(compute()); });
+  return *static_cast<const T*>(slot.result.get());
+}
 
 // Selects one device of a recording; if `device` is unset, the default device. kInvalidArgument:
 // the recording does not have the device; the message lists the devices that it has.
 Result<DeviceRecording> select_device(std::shared_ptr<const Recording> recording,
                                       std::optional<uint64_t> device);
-
-// Returns OK if the device has a trace, which a replay needs, and kFormat otherwise.
-Status require_history(const DeviceRecording& recording);
 
 }  // namespace ashlar

@@ -107,6 +107,14 @@ bool can_set(const Setting& setting, RecordedAllocator allocator_kind) {
          setting.options.engine == EngineKind::kClassic;
 }
 
+bool is_available(const Setting& setting, const AvailableOptions& available) {
+  const auto uses = [&](std::string_view option) {
+    return setting.conf.find(option) != std::string::npos;
+  };
+  return (available.expandable_segments || !uses("expandable_segments")) &&
+         (available.large_segment_size || !uses("large_segment_size_mb"));
+}
+
 bool same_policy(const AllocatorOptions& a, const AllocatorOptions& b) {
   return placement_options(a) == placement_options(b);
 }
@@ -134,6 +142,7 @@ std::vector<Setting> candidate_settings(const CandidateOptions& options) {
     base.engine = engine;
     Result<Setting> setting = parse_setting(candidate.conf, base);
     ASHLAR_CHECK(setting.ok());
+    if (!is_available(*setting, options.available)) return;
     if (!has_policy(settings, setting->options)) settings.push_back(*std::move(setting));
   };
   for (const Candidate& candidate : kClassicCandidates) add(EngineKind::kClassic, candidate);

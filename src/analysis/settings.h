@@ -37,6 +37,16 @@ std::string format_setting(const Setting& setting, RecordedAllocator allocator_k
 // engine.
 bool can_set(const Setting& setting, RecordedAllocator allocator_kind);
 
+// Which of the options that only some versions and platforms of PyTorch support are available; see
+// find_pytorch().
+struct AvailableOptions {
+  bool expandable_segments = true;
+  bool large_segment_size = true;
+};
+
+// Returns whether the setting uses only options that are available.
+bool is_available(const Setting& setting, const AvailableOptions& available);
+
 // Returns whether engines with these options place blocks identically. The options may differ in
 // limits, locking, pinned memory and options that the engine ignores.
 bool same_policy(const AllocatorOptions& a, const AllocatorOptions& b);
@@ -49,10 +59,12 @@ Result<Setting> parse_setting(std::string_view conf, const AllocatorOptions& rec
 struct CandidateOptions {
   AllocatorOptions recorded{};
   bool is_capped = false;  // the process is limited to part of the device
+  AvailableOptions available{};
 };
 
 // Returns the recorded setting, then candidates for the classic engine, then candidates for the
-// paged engine, without duplicates. All settings have the recorded memory limit.
+// paged engine, without duplicates and without those that need an unavailable option. All settings
+// have the recorded memory limit.
 std::vector<Setting> candidate_settings(const CandidateOptions& options);
 
 }  // namespace ashlar

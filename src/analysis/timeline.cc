@@ -16,6 +16,8 @@ namespace {
 TimelinePoint before_first_entry(const Allocations& allocations);
 void apply_entry(const Allocation& allocation, uint32_t entry, TimelinePoint& now);
 void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline);
+std::optional<Growth> find_last_growth(const std::vector<TraceEntry>& trace,
+                                       std::optional<uint32_t> peak);
 
 }  // namespace
 
@@ -39,6 +41,7 @@ Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
   });
   add_points_until(trace.size());
   find_peaks(trace, timeline);
+  timeline.last_growth = find_last_growth(trace, timeline.reserved_peak.entry);
   return timeline;
 }
 
@@ -142,6 +145,28 @@ void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline) {
   }
 }
 
+bool obtains_memory(const TraceEntry& entry) {
+  return entry.action == TraceAction::kSegmentAlloc || entry.action == TraceAction::kSegmentMap;
+}
+
+// A request that needs new memory records its segment entries first, then its alloc or oom entry.
+std::optional<Growth> find_last_growth(const std::vector<TraceEntry>& trace,
+                                       std::optional<uint32_t> peak) {
+  if (!peak) return std::nullopt;
+  uint32_t last = *peak;
+  while (last > 0 && !obtains_memory(trace[last])) --last;
+  if (!obtains_memory(trace[last])) return std::nullopt;
+  Growth growth = {.entry = last};
+  for (uint32_t i = last + 1; i > 0 && obtains_memory(trace[i - 1]); --i) {
+    growth.bytes += trace[i - 1].bytes;
+  }
+  const uint32_t next = last + 1;
+  const bool is_known = next < trace.size() && (trace[next].action == TraceAction::kAlloc ||
+                                                trace[next].action == TraceAction::kOom);
+  if (is_known) growth.request = next;
+  return growth;
+}
+
 size_t value_of(const TimelinePoint& point, Quantity quantity) {
   switch (quantity) {
     case Quantity::kRequested: return point.requested_bytes();
@@ -197,7 +222,7 @@ std::vector<StackTotal> group_by_stack(const Allocations& allocations,
   std::map<uint32_t, StackTotal> by_stack;
   for (uint32_t id : selected) {
     const Allocation& allocation = allocations.all[id];
-    const uint32_t stack = stack_number(stack_numbers, allocation.stack);
+    const uint32_t stack = stack_number(stack_numbers, allocation);
     StackTotal& use = by_stack[stack];
     use.stack = stack;
     use.bytes += allocation.bytes;

@@ -29,14 +29,24 @@ struct Peak {
   std::optional<int64_t> time_us{};
 };
 
+// An increase of the reserved memory.
+struct Growth {
+  uint32_t entry = 0;  // the last of its segment entries
+  size_t bytes = 0;
+  std::optional<uint32_t> request{};  // the alloc or oom entry that needed the memory
+};
+
 struct Timeline {
   TimelinePoint initial{};              // state before the first entry
   std::vector<TimelinePoint> points{};  // state after each entry
 
   Peak requested_peak{};  // `entry` is the first entry at the peak
-  // Reserved memory often stays at its peak for many entries. `entry` is the first of these entries
-  // at which the requested bytes are highest.
+  // The moment that all reports explain. Reserved memory often stays at its peak for many entries;
+  // `entry` is the first of these entries at which the requested bytes are highest.
   Peak reserved_peak{};
+  // The last increase up to reserved_peak, which raised the reserved memory to its peak. Unset:
+  // reserved memory was at its peak before the first entry.
+  std::optional<Growth> last_growth{};
 
   const TimelinePoint& at(std::optional<uint32_t> entry) const {
     return entry ? points[*entry] : initial;
@@ -51,7 +61,7 @@ Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
 // Returns the trace of a device; empty if it has none.
 const std::vector<TraceEntry>& trace_of(const Snapshot& snapshot, DeviceIndex device);
 
-// Returns by how much an entry changes the reserved bytes, modulo 2^64.
+// Returns the change in reserved bytes that an entry makes, modulo 2^64.
 size_t reserved_delta(const TraceEntry& entry);
 // Returns the reserved bytes before the first entry: the bytes at the end minus all changes. If the
 // file is incomplete and this or a later value would be negative, returns the smallest value for
@@ -97,7 +107,8 @@ struct StackTotal {
 };
 
 // Sums up the bytes of the selected allocations by stack, largest sum first. `stack_numbers` is the
-// result of StackIndex::add().
+// result of StackIndex::add(). Allocations without a stack that predate the trace count as
+// StackIndex::kBeforeRecording.
 std::vector<StackTotal> group_by_stack(const Allocations& allocations,
                                        const std::vector<uint32_t>& selected,
                                        const std::vector<uint32_t>& stack_numbers);

@@ -157,8 +157,8 @@ TEST(ReplayOfAFailure, FailsAtTheRecordedEntry) {
   EXPECT_TRUE(result.ooms[0].was_recorded);
   EXPECT_FALSE(result.fidelity->first_divergence);
   // The numbers of PyTorch's own error message.
-  for (const char* part : {"limit of this process is 2.80 GiB", "2.64 GiB are allocated",
-                           "142.44 MiB are reserved", "a segment of 26.00 MiB"}) {
+  for (const char* part : {"limit of this process is 2.80 GiB", "2.64 GiB is allocated",
+                           "142.44 MiB is reserved", "a segment of 26.00 MiB"}) {
     EXPECT_NE(result.ooms[0].message.find(part), std::string::npos) << result.ooms[0].message;
   }
 }

@@ -12,14 +12,50 @@ namespace ashlar {
 
 using sim::DriverAddresses;
 
-AddressPredictor::AddressPredictor(const std::vector<TraceEntry>& trace)
-    : inferred_(infer_allocations(trace)),
-      addresses_(DriverAddresses::kChunkBytes, inferred_.end) {}
+AddressPredictor::AddressPredictor(const std::vector<TraceEntry>& trace,
+                                   const std::vector<SnapshotSegment>& initial)
+    : AddressPredictor(segment_history(trace, initial)) {}
+
+AddressPredictor::AddressPredictor(SegmentHistory history)
+    : entries_(std::move(history.entries)),
+      inferred_(infer_allocations(history.events)),
+      addresses_(DriverAddresses::kChunkBytes, inferred_.end) {
+  for (size_t i = 0; i < history.initial_count; ++i) {
+    for (; next_ < inferred_.events.size() && inferred_.events[next_].entry <= i; ++next_) {
+      apply(inferred_.events[next_]);
+    }
+    const TraceEntry& segment = history.events[i];
+    if (addresses_.next_address(segment.bytes) == segment.address.value()) {
+      addresses_.allocate(segment.bytes);
+    }
+  }
+}
 
 void AddressPredictor::advance_to(uint32_t entry) {
-  while (next_ < inferred_.events.size() && inferred_.events[next_].entry <= entry) {
+  while (next_ < inferred_.events.size() && entries_[inferred_.events[next_].entry] <= entry) {
     apply(inferred_.events[next_++]);
   }
+}
+
+AddressPredictor::SegmentHistory AddressPredictor::segment_history(
+    const std::vector<TraceEntry>& trace, const std::vector<SnapshotSegment>& initial) {
+  SegmentHistory history;
+  for (const SnapshotSegment& segment : initial) {
+    TraceEntry entry;
+    entry.action = TraceAction::kSegmentAlloc;
+    entry.address = segment.address;
+    entry.bytes = segment.total_bytes;
+    history.events.push_back(entry);
+    history.entries.push_back(0);
+  }
+  history.initial_count = initial.size();
+  for (uint32_t i = 0; i < trace.size(); ++i) {
+    const TraceAction action = trace[i].action;
+    if (action != TraceAction::kSegmentAlloc && action != TraceAction::kSegmentFree) continue;
+    history.events.push_back(trace[i]);
+    history.entries.push_back(i);
+  }
+  return history;
 }
 
 void AddressPredictor::apply(const InferredEvent& event) {

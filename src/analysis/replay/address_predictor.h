@@ -11,13 +11,16 @@
 #include <vector>
 
 #include "analysis/replay/inferred_allocations.h"
+#include "ashlar/snapshot.h"
 #include "device/sim/driver_addresses.h"
 
 namespace ashlar {
 
 class AddressPredictor {
  public:
-  explicit AddressPredictor(const std::vector<TraceEntry>& trace);
+  // `initial` are the segments before the first entry; they count as allocated.
+  explicit AddressPredictor(const std::vector<TraceEntry>& trace,
+                            const std::vector<SnapshotSegment>& initial = {});
 
   // Applies the inferred events up to and including this entry.
   // REQUIRES: entries do not decrease.
@@ -32,10 +35,21 @@ class AddressPredictor {
     size_t bytes = 0;
     uint64_t new_begin = 0;
   };
+  // The segment_alloc and segment_free entries of a trace, preceded by one segment_alloc entry for
+  // each initial segment.
+  struct SegmentHistory {
+    std::vector<TraceEntry> events{};
+    std::vector<uint32_t> entries{};  // index of each event in the trace; 0: an initial segment
+    size_t initial_count = 0;
+  };
+  static SegmentHistory segment_history(const std::vector<TraceEntry>& trace,
+                                        const std::vector<SnapshotSegment>& initial);
+  explicit AddressPredictor(SegmentHistory history);
   void apply(const InferredEvent& event);
   Range current_range(const Range& recorded) const;
 
-  const InferredAllocations inferred_;
+  const std::vector<uint32_t> entries_;  // SegmentHistory::entries
+  const InferredAllocations inferred_;   // its entries are indexes of SegmentHistory::events
   size_t next_ = 0;
   sim::DriverAddresses addresses_;
   // Ranges that the prediction places elsewhere than recorded, keyed by recorded address.

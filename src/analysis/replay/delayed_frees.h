@@ -18,7 +18,10 @@ namespace ashlar {
 
 // An engine polls every stream that blocks a free. Therefore frees that complete in the order in
 // which they were requested share a stand-in stream: the cost of a poll then depends on how often
-// frees overtake each other, and not on the number of pending frees.
+// frees overtake each other, and not on the number of pending frees. PyTorch, too, polls one queue
+// of events per stream, beginning with the oldest event. The order in which one poll completes
+// several frees determines the addresses of later blocks
+// (docs/internals/experiments/paged_engine.md).
 class DelayedFrees {
  public:
   // REQUIRES: `machine` and `engine` outlive this object. The engine uses one of the machine's
@@ -38,28 +41,28 @@ class DelayedFrees {
 
  private:
   // A stand-in stream. It is paused, and has one task per pending free.
-  struct User {
-    StreamId stream;
+  struct StandInStream {
+    StreamId id;
     uint64_t queued_count = 0;
     // The number of tasks that have run. Shared with the tasks, which may run after this object is
     // destroyed.
     std::shared_ptr<uint64_t> run_count = std::make_shared<uint64_t>(0);
   };
-  // Users with pending frees, keyed by the entry at which the last of these frees completes.
-  using UserMap = std::multimap<uint32_t, User>;
+  // Streams with pending frees, keyed by the entry at which the last of these frees completes.
+  using StandInStreams = std::multimap<uint32_t, StandInStream>;
   struct Pending {
-    UserMap::iterator user;
+    StandInStreams::iterator stream;
     uint64_t number = 0;  // position of the task among the tasks of its stream
   };
 
-  Result<UserMap::iterator> acquire_user(uint32_t completed_entry);
-  Status block_free(User& user, Block* block);
+  Result<StandInStreams::iterator> acquire_stream(uint32_t completed_entry);
+  Status block_free(StandInStream& stream, Block* block);
 
   sim::Machine& machine_;
   Engine& engine_;
-  UserMap users_;
+  StandInStreams streams_;
   std::unordered_map<uint32_t, Pending> pending_;  // keyed by allocation
-  std::vector<User> idle_users_;                   // users that can be reused
+  std::vector<StandInStream> idle_streams_;        // streams that can be reused
   size_t stream_count_ = 0;
 };
 

@@ -163,9 +163,8 @@ void Inference::close_gap_above(const Range& segment, uint64_t expected) {
   add_event(InferredEvent::Kind::kGapClosed, closed);
 }
 
-// Returns whether the segment begins a new chunk. If the run of adjacent later segments extends
-// beyond the chunk that this segment would need, the segments are in a larger chunk, which is not
-// new.
+// Returns whether the segment begins a new chunk. If later segments fill the addresses above it
+// beyond the end of that chunk, they are all in a larger chunk, which existed before.
 bool Inference::is_new_chunk(const Range& segment) const {
   const Range chunk = chunk_of(segment);
   const Range run{segment.begin, end_of_run(segment)};

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replays the failure under the recorded settings, inspects the segments at that point, and then
-// tries other settings.
+// Replays the run under the limit until the first failure. Takes the state at the failure from the
+// recording if the recorded run failed there, otherwise from the replay. Then tries other settings.
 #include "analysis/replay/oom.h"
 
 #include <algorithm>
 
 #include "analysis/gap_causes.h"
+#include "analysis/layout.h"
 #include "analysis/recorded_size_policy.h"
 #include "analysis/replay/replay.h"
 #include "analysis/timeline.h"
@@ -19,150 +20,85 @@ constexpr size_t kMaxBlocks = 3;
 
 class OomAnalysis {
  public:
-  OomAnalysis(const Snapshot& snapshot, const Allocations& allocations, const OomOptions& options);
+  OomAnalysis(const Snapshot& snapshot, const Allocations& allocations, const TuneOptions& options);
   Result<std::optional<OomReport>> explain();
 
  private:
-  std::optional<uint32_t> find_recorded_failure() const;
-  OomLimit infer_limit() const;
-  Result<bool> fails_under(size_t limit_bytes);
-  void set_limit(size_t limit_bytes);
+  // Segments and the allocations in them, sorted by address.
+  struct Memory {
+    std::vector<SnapshotSegment> segments{};
+    std::vector<PlacedAllocation> placed{};
+  };
+
   Status find_failure();
   void describe_request();
-  OomState state_of(const ReplayResult& replayed) const;
-  OccupiedSegment occupied_segment(const SnapshotSegment& segment) const;
-  OccupyingBlock occupying_block(const SnapshotBlock& block) const;
+  void describe_needs();
+  OomReason find_reason() const;
+  Memory recorded_memory() const;
+  OomState state_of(const Memory& memory) const;
+  OccupiedSegment occupied_segment(const SnapshotSegment& segment, const Memory& memory) const;
+  OccupyingBlock occupying_block(const SnapshotBlock& block, const Memory& memory) const;
 
   const Snapshot& snapshot_;
   const std::vector<TraceEntry>& trace_;
   const Allocations& allocations_;
-  const OomOptions& options_;
+  const TuneOptions& options_;
   const RecordedSizePolicy sizes_;
   const std::optional<uint32_t> recorded_failure_;  // entry index
-  TuneOptions tuning_;                              // options_.tuning with the inferred limit
-  std::optional<ReplayResult> replayed_;            // the last replay, stopped at its first failure
+  // The replay up to its first failure; unset: the replay did not reproduce the failure.
+  std::optional<ReplayResult> replayed_;
   OomReport report_;
   RequestClass request_class_;  // class of the failed request
 };
 
 OomAnalysis::OomAnalysis(const Snapshot& snapshot, const Allocations& allocations,
-                         const OomOptions& options)
+                         const TuneOptions& options)
     : snapshot_(snapshot),
-      trace_(snapshot.device_traces[options.tuning.device.value()]),
+      trace_(snapshot.device_traces[options.device.value()]),
       allocations_(allocations),
       options_(options),
-      sizes_(options.tuning.recorded),
-      recorded_failure_(find_recorded_failure()),
-      tuning_(options.tuning) {}
+      sizes_(options.recorded),
+      recorded_failure_(first_failure(trace_)) {}
 
 Result<std::optional<OomReport>> OomAnalysis::explain() {
   if (Status found = find_failure(); !found.ok()) return found;
-  const bool has_failed = replayed_ && !replayed_->ooms.empty();
-  const bool is_known = has_failed || (recorded_failure_ && !options_.is_limit_given);
+  report_.is_reproduced = replayed_.has_value();
+  const bool is_known = replayed_ || (recorded_failure_ && options_.recorded_limit);
   if (!is_known) return std::optional<OomReport>();
   describe_request();
-  if (has_failed) report_.state = state_of(*replayed_);
+  report_.state = state_of(report_.was_recorded ? recorded_memory()
+                                                : Memory{replayed_->inspected_segments,
+                                                         replayed_->inspected_allocations});
   if (!report_.was_recorded) {
-    const size_t reserved = report_.state ? report_.state->reserved_bytes : 0;
-    report_.device_free_bytes = tuning_.capacity_bytes - std::min(tuning_.capacity_bytes, reserved);
+    report_.device_free_bytes =
+        options_.capacity_bytes - std::min(options_.capacity_bytes, report_.state.reserved_bytes);
   }
-  Result<TuneResult> settings = tune(snapshot_, allocations_, tuning_);
+  describe_needs();
+  report_.reason = find_reason();
+  Result<TuneResult> settings = tune(snapshot_, allocations_, options_);
   if (!settings.ok()) return settings.status();
   report_.settings = *std::move(settings);
   return std::optional<OomReport>(std::move(report_));
 }
 
-std::optional<uint32_t> OomAnalysis::find_recorded_failure() const {
-  const auto found = std::find_if(trace_.begin(), trace_.end(), [](const TraceEntry& entry) {
-    return entry.action == TraceAction::kOom;
-  });
-  if (found == trace_.end()) return std::nullopt;
-  return static_cast<uint32_t>(found - trace_.begin());
-}
-
-// An inferred limit lies between two bounds. The lower bound is tried first, because settings that
-// complete under it almost always complete under any limit in the range (see Tuner::min_capacity).
+// Replays under the recorded settings until the first failure. Under an inferred limit, only the
+// recorded failure is accepted.
 Status OomAnalysis::find_failure() {
-  if (options_.is_limit_given || !recorded_failure_) {
-    const size_t limit =
-        std::min(tuning_.capacity_bytes, tuning_.cap_bytes.value_or(tuning_.capacity_bytes));
-    report_.limit = {limit, limit, limit, !tuning_.cap_bytes};
-    return fails_under(limit).status();
-  }
-  report_.limit = infer_limit();
-  // Adds one byte, because the cap is converted to a fraction, which may round down.
-  const size_t lower = report_.limit.at_least_bytes + 1;
-  const Result<bool> fails = fails_under(lower);
-  if (!fails.ok()) return fails.status();
-  if (*fails) return {};
-  const Result<bool> fails_above = fails_under(report_.limit.below_bytes - 1);
-  if (!fails_above.ok() || *fails_above) return fails_above.status();
-  replayed_.reset();  // the recorded failure was not reproduced
-  set_limit(lower);
-  return {};
-}
-
-// Sets the limit of the next replays. An inferred device limit becomes the capacity, and an
-// inferred process limit becomes the cap. The two differ: as in PyTorch, expandable segments may
-// exceed a cap by their rounding.
-void OomAnalysis::set_limit(size_t limit_bytes) {
-  report_.limit.replayed_bytes = limit_bytes;
-  if (!report_.limit.is_inferred()) return;
-  if (report_.limit.is_device_limit) {
-    tuning_.capacity_bytes = limit_bytes;
-  } else {
-    tuning_.cap_bytes = limit_bytes;
-  }
-}
-
-// The limit is at least the peak of reserved memory. It is less than the reserved memory plus the
-// segment size at each refused request. If the device reported less free memory than the segment
-// needs, the limit is the device's, and its free memory raises the lower bound.
-OomLimit OomAnalysis::infer_limit() const {
-  size_t held = initial_reserved_bytes(snapshot_, tuning_.device);
-  OomLimit limit{held, SIZE_MAX, 0, false};
-  size_t held_at_refusal = 0;
-  for (const TraceEntry& entry : trace_) {
-    held += reserved_delta(entry);
-    limit.at_least_bytes = std::max(limit.at_least_bytes, held);
-    if (entry.action != TraceAction::kOom) continue;
-    const size_t rounded = std::min(entry.bytes, kRequestLimitBytes - 1);
-    const size_t segment_bytes = sizes_.segment_bytes(rounded);
-    if (held + segment_bytes < limit.below_bytes) {
-      limit.below_bytes = held + segment_bytes;
-      held_at_refusal = held;
-    }
-    // Oom entries store the free memory of the device in place of an address.
-    const size_t device_free = entry.address.value();
-    if (device_free < segment_bytes) {
-      limit.at_least_bytes = std::max(limit.at_least_bytes, held + device_free);
-      limit.is_device_limit = true;
-    }
-  }
-  // If the bounds contradict each other, the limit was raised during the run, or the trace is
-  // inconsistent. The lower bound is then the reserved memory at the refusal that set the upper
-  // bound.
-  if (limit.at_least_bytes >= limit.below_bytes) limit.at_least_bytes = held_at_refusal;
-  return limit;
-}
-
-// Replays under the recorded settings until the first failure. Returns whether a failure occurred
-// and is the expected one: any failure if the limit is given, the recorded failure if the limit is
-// inferred.
-Result<bool> OomAnalysis::fails_under(size_t limit_bytes) {
-  set_limit(limit_bytes);
-  ReplayOptions options;
-  options.allocator = options.recorded = tuning_.recorded;
-  options.device = tuning_.device;
-  options.capacity_bytes = tuning_.capacity_bytes;
-  options.cap_bytes = tuning_.cap_bytes;
-  options.stop_at_oom = true;
-  options.keep_going = tuning_.keep_going;
-  Result<ReplayResult> replayed = replay(snapshot_, allocations_, options);
+  report_.limit = limit_of(options_);
+  ReplayOptions replaying;
+  replaying.allocator = replaying.recorded = options_.recorded;
+  replaying.device = options_.device;
+  replaying.capacity_bytes = options_.capacity_bytes;
+  replaying.cap_bytes = options_.cap_bytes;
+  replaying.stop_at_oom = true;
+  replaying.keep_going = options_.keep_going;
+  Result<ReplayResult> replayed = replay(snapshot_, allocations_, replaying);
   if (!replayed.ok()) return replayed.status();
-  replayed_ = *std::move(replayed);
-  if (replayed_->ooms.empty()) return false;
-  return !report_.limit.is_inferred() || replayed_->ooms.front().entry == recorded_failure_;
+  const bool is_expected =
+      !replayed->ooms.empty() &&
+      (!options_.recorded_limit || replayed->ooms.front().entry == recorded_failure_);
+  if (is_expected) replayed_ = *std::move(replayed);
+  return {};
 }
 
 void OomAnalysis::describe_request() {
@@ -196,12 +132,72 @@ void OomAnalysis::describe_request() {
 
 bool is_free(const SnapshotBlock& block) { return block.state == SnapshotBlockState::kInactive; }
 
-OomState OomAnalysis::state_of(const ReplayResult& replayed) const {
+// Returns the memory at the recorded failure. PyTorch returns cached segments to the device before
+// it records a failure, so the layout does not contain them.
+OomAnalysis::Memory OomAnalysis::recorded_memory() const {
+  Layout layout =
+      reconstruct_layout(snapshot_, options_.device, allocations_, sizes_, recorded_failure_);
+  Memory memory;
+  auto next = layout.allocations.begin();
+  for (const SnapshotSegment& segment : layout.segments) {
+    for (const SnapshotBlock& block : segment.blocks) {
+      if (!is_free(block)) memory.placed.push_back({block.address, *next++});
+    }
+  }
+  memory.segments = std::move(layout.segments);
+  return memory;
+}
+
+// Sums the requests that are in use at the failure and at the peak of the run.
+void OomAnalysis::describe_needs() {
+  const bool is_first = !report_.entry || *report_.entry == 0;
+  const std::optional<uint32_t> before =
+      is_first ? std::nullopt : std::optional(*report_.entry - 1);
+  report_.live = present_at(allocations_, before);
+  for (const uint32_t id : report_.live) {
+    report_.live_requested_bytes += allocations_.all[id].bytes;
+  }
+  const Timeline timeline = make_timeline(snapshot_, options_.device, allocations_);
+  // If the limit varies, the limit at another moment of the run is unknown.
+  report_.needed_bytes = report_.limit.varies ? 0 : timeline.requested_peak.bytes;
+  for (uint32_t i = 0; i < trace_.size(); ++i) {
+    if (trace_[i].action != TraceAction::kOom || trace_[i].bytes == 0) continue;
+    ++report_.failure_count;
+    const size_t requested = std::min(trace_[i].bytes, kRequestLimitBytes - 1);
+    size_t& needed = i == report_.entry ? report_.needed_bytes : report_.other_needed_bytes;
+    needed = std::max(needed, timeline.points[i].requested_bytes() + requested);
+  }
+  if (!report_.was_recorded) report_.failure_count = replayed_->ooms.size();
+}
+
+OomReason OomAnalysis::find_reason() const {
+  if (report_.excess_bytes() > 0) return OomReason::kInUse;
+  const OomState& state = report_.state;
+  const size_t obtainable = report_.obtainable_bytes();
+  if (state.largest_usable_hole_bytes >= report_.rounded_bytes) {
+    const bool may_serve = SizePolicy(options_.recorded)
+                               .may_serve(state.largest_usable_hole_bytes, report_.rounded_bytes);
+    return may_serve ? OomReason::kUnexplained : OomReason::kRounding;
+  }
+  if (obtainable >= report_.segment_bytes) return OomReason::kUnexplained;
+  const size_t needed = report_.rounded_bytes - std::min(report_.rounded_bytes, obtainable);
+  const bool fits_without_rounding = needed == 0;
+  if (fits_without_rounding && state.usable_free_bytes < report_.rounded_bytes) {
+    return OomReason::kRounding;
+  }
+  if (state.usable_free_bytes >= needed) return OomReason::kFragmented;
+  if (state.free_bytes >= needed) return OomReason::kOtherArenas;
+  const size_t used = state.reserved_bytes - state.free_bytes;
+  const size_t lost = used - std::min(used, report_.live_requested_bytes);
+  return lost >= needed - state.free_bytes ? OomReason::kRounding : OomReason::kInUse;
+}
+
+OomState OomAnalysis::state_of(const Memory& memory) const {
   OomState state;
-  for (const SnapshotSegment& segment : replayed.inspected_segments) {
+  for (const SnapshotSegment& segment : memory.segments) {
     state.reserved_bytes += segment.total_bytes;
     state.allocated_bytes += segment.allocated_bytes;
-    OccupiedSegment occupied = occupied_segment(segment);
+    OccupiedSegment occupied = occupied_segment(segment, memory);
     state.free_bytes += occupied.free_bytes;
     state.largest_hole_bytes = std::max(state.largest_hole_bytes, occupied.largest_hole_bytes);
     if (occupied.is_usable) {
@@ -218,7 +214,8 @@ OomState OomAnalysis::state_of(const ReplayResult& replayed) const {
   return state;
 }
 
-OccupiedSegment OomAnalysis::occupied_segment(const SnapshotSegment& segment) const {
+OccupiedSegment OomAnalysis::occupied_segment(const SnapshotSegment& segment,
+                                              const Memory& memory) const {
   OccupiedSegment occupied;
   occupied.address = segment.address;
   occupied.total_bytes = segment.total_bytes;
@@ -237,17 +234,18 @@ OccupiedSegment OomAnalysis::occupied_segment(const SnapshotSegment& segment) co
   std::stable_sort(live.begin(), live.end(),
                    [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
   for (size_t i = 0; i < std::min(live.size(), kMaxBlocks); ++i) {
-    occupied.largest_blocks.push_back(occupying_block(*live[i]));
+    occupied.largest_blocks.push_back(occupying_block(*live[i], memory));
   }
   return occupied;
 }
 
-OccupyingBlock OomAnalysis::occupying_block(const SnapshotBlock& block) const {
+OccupyingBlock OomAnalysis::occupying_block(const SnapshotBlock& block,
+                                            const Memory& memory) const {
   OccupyingBlock occupying;
   occupying.address = block.address;
   occupying.bytes = block.bytes;
   occupying.requested_bytes = block.requested_bytes;
-  const auto& placed = replayed_->inspected_allocations;
+  const auto& placed = memory.placed;
   const auto found = std::lower_bound(
       placed.begin(), placed.end(), block.address,
       [](const PlacedAllocation& each, DeviceAddress at) { return each.address < at; });
@@ -268,10 +266,19 @@ OccupyingBlock OomAnalysis::occupying_block(const SnapshotBlock& block) const {
 
 }  // namespace
 
+OomLimit limit_of(const TuneOptions& options) {
+  const size_t given =
+      std::min(options.capacity_bytes, options.cap_bytes.value_or(options.capacity_bytes));
+  return options.recorded_limit.value_or(OomLimit{.at_least_bytes = given,
+                                                  .below_bytes = given,
+                                                  .replayed_bytes = given,
+                                                  .is_device_limit = !options.cap_bytes});
+}
+
 Result<std::optional<OomReport>> explain_oom(const Snapshot& snapshot,
                                              const Allocations& allocations,
-                                             const OomOptions& options) {
-  const DeviceIndex device = options.tuning.device;
+                                             const TuneOptions& options) {
+  const DeviceIndex device = options.device;
   const bool exists = device.value() < snapshot.device_traces.size() &&
                       !snapshot.device_traces[device.value()].empty();
   if (!exists) return std::optional<OomReport>();

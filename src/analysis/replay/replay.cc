@@ -5,20 +5,25 @@
 #include "analysis/replay/replay.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
+#include <tuple>
 
-#include "analysis/replay/address_predictor.h"
+#include "analysis/layout.h"
+#include "analysis/replay/adopted_layout.h"
 #include "analysis/replay/cache_flushes.h"
 #include "analysis/replay/delayed_frees.h"
-#include "analysis/replay/initial_state.h"
 #include "analysis/replay/replay_pools.h"
 #include "analysis/replay/replay_streams.h"
+#include "analysis/replay/replayed_segments.h"
 #include "analysis/replay/trace_clock.h"
 #include "analysis/settings.h"
 #include "analysis/timeline.h"
+#include "base/align.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/classic/classic_engine.h"
+#include "engine/classic/reserve_policy.h"
 #include "engine/factory/make_engine.h"
 
 namespace ashlar {
@@ -30,6 +35,102 @@ constexpr size_t kModelledCapacityBytes = 150109880320;
 constexpr uint32_t kProgressPeriod = 65536;  // entries between reports of progress
 constexpr uint32_t kReplayPollPeriod = 256;  // entries or allocations between polls of keep_going
 
+// Recordings that need more memory than this are simulated with large granules. Current devices
+// have less than a third of it.
+constexpr size_t kMaxPlausibleBytes = size_t{1} << 40;
+// Maximum number of granules of the simulated device if the granules are large. A file of a few
+// kilobytes may request any size, and the work of a replay and its host memory grow with the number
+// of granules that it maps.
+constexpr size_t kMaxGranuleCount = size_t{1} << 13;
+
+// Close to the memory limit, every request may flush the cache and map its memory again. Therefore
+// recordings whose requests add up to more than kPlausibleTotalBytes, and have a mean of more than
+// kPlausibleMeanBytes, are simulated with large granules, too. Current models have a mean of a few
+// hundred megabytes at most.
+constexpr double kPlausibleTotalBytes = 0x1p41;       // 2 TiB
+constexpr double kPlausibleMeanBytes = 0x1p30;        // 1 GiB
+constexpr double kMaxRequestedGranuleCount = 0x1p18;  // granules of all requests together
+constexpr size_t kMinGranuleCount = 64;               // granules of the device
+
+// Returns the highest sum of the bytes of live allocations, or the largest request if it is larger.
+size_t peak_requested_bytes(const std::vector<TraceEntry>& trace, const Allocations& allocations) {
+  size_t now = 0;
+  for (const Allocation& allocation : allocations.all) {
+    if (allocation.predates_trace()) now += allocation.bytes;
+  }
+  size_t peak = now;
+  for_each_change(allocations, [&](uint32_t entry, const Allocation& allocation) {
+    if (allocation.alloc_entry == entry) now += allocation.bytes;
+    if (allocation.completed_entry == entry) now -= allocation.bytes;
+    peak = std::max(peak, now);
+  });
+  for (const TraceEntry& entry : trace) {
+    if (entry.action == TraceAction::kOom) peak = std::max(peak, entry.bytes);
+  }
+  return peak;
+}
+
+// Returns the sum of the sizes of all requests. Requests that exceed the capacity fail before they
+// map memory, so they are not counted.
+double total_requested_bytes(const std::vector<TraceEntry>& trace, size_t capacity_bytes) {
+  double total = 0;
+  for (const TraceEntry& entry : trace) {
+    const bool is_request =
+        entry.action == TraceAction::kAlloc || entry.action == TraceAction::kOom;
+    if (is_request && entry.bytes <= capacity_bytes) total += static_cast<double>(entry.bytes);
+  }
+  return total;
+}
+
+size_t granularity_bytes_for(const Snapshot& snapshot, const Allocations& allocations,
+                             const ReplayOptions& options) {
+  const std::vector<TraceEntry>& trace = snapshot.device_traces[options.device.value()];
+  const size_t capacity_bytes = std::min(options.capacity_bytes, sim::kMaxCapacityBytes);
+  size_t granularity_bytes = sim::Options().granularity_bytes;
+  const size_t needed_bytes = std::max(peak_reserved_bytes_of(snapshot, options.device),
+                                       peak_requested_bytes(trace, allocations));
+  if (std::min(needed_bytes, capacity_bytes) > kMaxPlausibleBytes) {
+    granularity_bytes = std::bit_ceil(capacity_bytes / kMaxGranuleCount);
+  }
+  const double requested_bytes = total_requested_bytes(trace, capacity_bytes);
+  const double plausible_bytes =
+      std::max(kPlausibleTotalBytes, kPlausibleMeanBytes * static_cast<double>(trace.size()));
+  if (requested_bytes > plausible_bytes) {
+    const auto wanted = static_cast<size_t>(requested_bytes / kMaxRequestedGranuleCount);
+    const size_t most = std::bit_floor(capacity_bytes / kMinGranuleCount);
+    granularity_bytes = std::max(granularity_bytes, std::min(std::bit_ceil(wanted), most));
+  }
+  return granularity_bytes;
+}
+
+// The allocated or the reserved bytes during a replay, and the entry at which they were highest.
+// The engine's statistics have the same peaks, but reading them after each entry would take too
+// long.
+class PeakMoment {
+ public:
+  void change(size_t delta) { current_ += delta; }  // modulo 2^64
+  void finish(uint32_t entry) {
+    if (current_ <= peak_) return;
+    peak_ = current_;
+    entry_ = entry;
+  }
+  void restart() {
+    peak_ = current_;
+    entry_.reset();
+  }
+  std::optional<uint32_t> entry() const { return entry_; }
+
+ private:
+  size_t current_ = 0;
+  size_t peak_ = 0;
+  std::optional<uint32_t> entry_;
+};
+
+struct PeakMoments {
+  PeakMoment allocated{};
+  PeakMoment reserved{};
+};
+
 class Replayer {
  public:
   Replayer(const Snapshot& snapshot, const Allocations& allocations, const ReplayOptions& options);
@@ -39,8 +140,11 @@ class Replayer {
 
  private:
   Status create_engine(const AllocatorOptions& allocator);
-  Status adopt_initial_state(const InitialState& start);
+  Status start_from(const Layout& start);
+  Status adopt_layout(const Layout& start);
+  bool can_adopt(const Layout& start) const;
   Status adopt(SnapshotSegment segment, const uint32_t* allocations);
+  Status adopt_expandable(const Layout& start);
   Status allocate_initial(const std::vector<uint32_t>& before);
   Status check_cancelled(size_t done_count) const;
   Status perform(uint32_t index);
@@ -53,6 +157,8 @@ class Replayer {
   Status flush_cache(const CacheFlush& flush);
   ReplayedOom oom_at(uint32_t index) const;
   void add_oom(ReplayedOom oom, const Status& status);
+  void restart_peaks();
+  std::string with_recorded_device(std::string message) const;
   void inspect();
   void track(const TraceEntry& entry);
 
@@ -62,8 +168,9 @@ class Replayer {
   const ReplayOptions& options_;
   const bool same_settings_;
   const size_t limit_bytes_;  // memory limit of the process
+  const size_t granularity_bytes_;
 
-  std::optional<AddressPredictor> addresses_;  // unset: the recorded addresses are used
+  std::optional<ReplayedSegments> segments_;
   TraceClock clock_;
   std::unique_ptr<sim::Machine> machine_;
   std::unique_ptr<Engine> engine_;
@@ -75,7 +182,7 @@ class Replayer {
   size_t next_displaced_ = 0;
 
   std::vector<Block*> live_;  // indexed by allocation; null: not live
-  SegmentTracker segments_;
+  PeakMoments peaks_;
   ReplayResult result_;
 };
 
@@ -87,49 +194,81 @@ Replayer::Replayer(const Snapshot& snapshot, const Allocations& allocations,
       options_(options),
       same_settings_(same_policy(options.allocator, options.recorded)),
       limit_bytes_(std::min(options.capacity_bytes, options.cap_bytes.value_or(SIZE_MAX))),
+      granularity_bytes_(granularity_bytes_for(snapshot, allocations, options)),
       live_(allocations.all.size()) {}
 
 Status Replayer::set_up() {
   sim::Options machine;
   machine.device_count = 1;
   machine.capacity_bytes = options_.capacity_bytes;
+  machine.granularity_bytes = granularity_bytes_;
   machine.backing = sim::Backing::kBookkeeping;
   machine.seed = 1;
   machine.clock = &clock_.clock();
   Result<std::unique_ptr<sim::Machine>> made = sim::Machine::try_create(machine);
   if (!made.ok()) return made.status();
   machine_ = *std::move(made);
-  if (!same_settings_) {
-    addresses_.emplace(trace_);
-    machine_->set_address_policy(
-        kReplayed, [this](size_t bytes) { return DeviceAddress(addresses_->allocate(bytes)); });
-  }
   AllocatorOptions allocator = options_.allocator;
   if (options_.cap_bytes) {
     const auto cap = static_cast<double>(*options_.cap_bytes);
     allocator.memory_fraction = std::min(1.0, cap / static_cast<double>(options_.capacity_bytes));
   }
   if (Status created = create_engine(allocator); !created.ok()) return created;
-  const RecordedSizePolicy sizes(options_.recorded);
-  const InitialState start =
-      reconstruct_initial_state(snapshot_, options_.device, allocations_, sizes);
   // The limit of the recorded run is unknown, but was at least its peak of reserved memory. That
   // peak is used if it exceeds the limit of the replay.
-  const size_t recorded_limit =
-      std::max(limit_bytes_, peak_reserved_bytes_of(snapshot_, options_.device));
-  flushes_ = find_cache_flushes(trace_, {initial_reserved_bytes(snapshot_, options_.device),
-                                         recorded_limit, &options_.recorded});
-  const bool can_adopt = same_settings_ && start.expandable_bytes == 0 &&
-                         options_.allocator.engine == EngineKind::kClassic;
-  Status started = can_adopt ? adopt_initial_state(start)
-                             : allocate_initial(preexisting_allocations(allocations_));
-  if (!started.ok()) return started;
-  engine_->reset_peak_stats();
+  const size_t recorded_peak = peak_reserved_bytes_of(snapshot_, options_.device);
+  flushes_ =
+      find_cache_flushes(trace_, {initial_reserved_bytes(snapshot_, options_.device),
+                                  std::max(limit_bytes_, recorded_peak), &options_.recorded});
+  const Layout start = reconstruct_layout(snapshot_, options_.device, allocations_,
+                                          RecordedSizePolicy(options_.recorded), std::nullopt);
+  if (Status started = start_from(start); !started.ok()) return started;
   engine_->reset_total_stats();
   machine_->reset_costs(kReplayed);
-  segments_.start(static_cast<size_t>(engine_->stats().reserved_bytes.all.current));
+  const AllocatorStats stats = engine_->stats();
+  result_.start_reserved_bytes = static_cast<size_t>(stats.reserved_bytes.all.current);
+  peaks_.reserved.change(result_.start_reserved_bytes);
+  peaks_.allocated.change(static_cast<size_t>(stats.allocated_bytes.all.current));
+  restart_peaks();
   engine_->add_tracker([this](const TraceEntry& entry) { track(entry); });
   return {};
+}
+
+// If possible, the engine adopts the recorded segments and blocks. Otherwise, it performs the
+// allocations that predate the trace again, which packs them differently; the difference is ignored
+// if the layout is small relative to the recorded peak.
+Status Replayer::start_from(const Layout& start) {
+  constexpr size_t kNegligibleDivisor = 100;  // 1/100 of the recorded peak
+  machine_->set_address_policy(kReplayed,
+                               [this](size_t bytes) { return segments_->choose_address(bytes); });
+  if (can_adopt(start)) {
+    segments_.emplace(trace_, plain_segments_of(start));
+    return adopt_layout(start);
+  }
+  segments_.emplace(trace_, std::vector<SnapshotSegment>());
+  const size_t recorded_peak = peak_reserved_bytes_of(snapshot_, options_.device);
+  result_.starts_as_recorded = start.reserved_bytes() <= recorded_peak / kNegligibleDivisor;
+  return allocate_initial(preexisting_allocations(allocations_));
+}
+
+bool Replayer::can_adopt(const Layout& start) const {
+  if (options_.allocator.engine != EngineKind::kClassic) return false;
+  const std::vector<ExpandablePart> parts = expandable_parts_of(start, trace_);
+  if (parts.empty()) return true;
+  const bool uses_expandable =
+      options_.allocator.expandable_segments && options_.recorded.engine == EngineKind::kClassic;
+  if (!uses_expandable || start.reserved_bytes() > limit_bytes_) return false;
+  const SizePolicy sizes(options_.allocator);
+  const classic::ReservePolicy reserve(options_.allocator, options_.capacity_bytes);
+  return std::all_of(parts.begin(), parts.end(), [&](const ExpandablePart& part) {
+    const SnapshotSegment& segment = *part.segment;
+    const size_t granule =
+        round_up(sizes.expandable_granule_bytes(!segment.is_large), granularity_bytes_);
+    const size_t offset = segment.address - part.begin;
+    const size_t room = reserve.reserve_bytes(segment.stream, granule);
+    return offset < room && segment.total_bytes <= room - offset && offset % granule == 0 &&
+           segment.total_bytes % granule == 0;
+  });
 }
 
 Status Replayer::create_engine(const AllocatorOptions& allocator) {
@@ -148,20 +287,13 @@ Status Replayer::create_engine(const AllocatorOptions& allocator) {
   return streams_.emplace(machine_->device(kReplayed)).create_all(trace_, allocations_);
 }
 
-// Adopts the segments of the default pool. The engine cannot adopt segments of other pools;
-// performing their allocations creates these segments. Segments without blocks in use are skipped
-// if they do not fit beside the segments with blocks in use: the engine would have flushed them.
-Status Replayer::adopt_initial_state(const InitialState& start) {
-  const auto used_count = [](const SnapshotSegment& segment) {
-    return std::count_if(segment.blocks.begin(), segment.blocks.end(), [](const auto& block) {
-      return block.state != SnapshotBlockState::kInactive;
-    });
-  };
+// Segments without blocks in use are skipped if, with them, the segments with blocks in use would
+// exceed the limit: the engine would have flushed them.
+Status Replayer::adopt_layout(const Layout& start) {
   size_t needed_bytes = 0;  // size of the remaining segments with blocks in use
   for (const SnapshotSegment& segment : start.segments) {
     if (used_count(segment) > 0) needed_bytes += segment.total_bytes;
   }
-  std::vector<uint32_t> in_pools;
   size_t held_bytes = 0;
   const uint32_t* next = start.allocations.data();
   size_t done_count = 0;
@@ -171,12 +303,17 @@ Status Replayer::adopt_initial_state(const InitialState& start) {
     next += used_count(segment);
     const bool is_used = next != allocations;
     if (is_used) needed_bytes -= segment.total_bytes;
-    if (!segment.pool.is_default()) {
-      in_pools.insert(in_pools.end(), allocations, next);
-    } else if (held_bytes + segment.total_bytes + (is_used ? 0 : needed_bytes) <= limit_bytes_) {
+    if (segment.is_expandable) {
+      held_bytes += segment.total_bytes;
+      continue;
+    }
+    if (held_bytes + segment.total_bytes + (is_used ? 0 : needed_bytes) <= limit_bytes_) {
       if (Status adopted = adopt(segment, allocations); !adopted.ok()) return adopted;
       held_bytes += segment.total_bytes;
-    } else if (is_used) {
+      continue;
+    }
+    result_.starts_as_recorded = false;
+    if (is_used) {
       add_oom({.bytes = segment.total_bytes, .stream = segment.stream},
               Status::out_of_memory(
                   text("a segment of ", format_bytes(segment.total_bytes),
@@ -184,7 +321,35 @@ Status Replayer::adopt_initial_state(const InitialState& start) {
                        format_bytes(limit_bytes_), " are in use")));
     }
   }
-  return allocate_initial(in_pools);
+  return adopt_expandable(start);
+}
+
+// Adopts the expandable segments. Parts with the same begin belong to the same segment.
+Status Replayer::adopt_expandable(const Layout& start) {
+  std::vector<ExpandablePart> parts = expandable_parts_of(start, trace_);
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
+    return std::tuple(a.begin, a.segment->address) < std::tuple(b.begin, b.segment->address);
+  });
+  for (size_t i = 0; i < parts.size();) {
+    const DeviceAddress begin = parts[i].begin;
+    const Result<StreamId> stream = streams_->replayed(parts[i].segment->stream);
+    if (!stream.ok()) return stream.status();
+    if (Status routed = pools_->route_to(parts[i].segment->pool); !routed.ok()) return routed;
+    std::vector<SnapshotSegment> segments;
+    std::vector<uint32_t> allocations;
+    for (; i < parts.size() && parts[i].begin == begin; ++i) {
+      segments.push_back(*parts[i].segment);
+      segments.back().stream = *stream;
+      segments.back().pool = pools_->current();
+      allocations.insert(allocations.end(), parts[i].allocations.begin(),
+                         parts[i].allocations.end());
+    }
+    const auto blocks =
+        static_cast<classic::ClassicEngine&>(*engine_).adopt_expandable(segments, begin);
+    if (!blocks.ok()) return blocks.status();
+    for (size_t k = 0; k < blocks->size(); ++k) live_[allocations[k]] = (*blocks)[k];
+  }
+  return {};
 }
 
 // Adopts one segment. `allocations` points to the indexes of the allocations in the segment's used
@@ -195,10 +360,13 @@ Status Replayer::adopt(SnapshotSegment segment, const uint32_t* allocations) {
   const Result<StreamId> stream = streams_->replayed(recorded);
   if (!stream.ok()) return stream.status();
   segment.stream = *stream;
+  if (Status routed = pools_->route_to(segment.pool); !routed.ok()) return routed;
+  segment.pool = pools_->current();
   const auto blocks = static_cast<classic::ClassicEngine&>(*engine_).adopt(segment);
   if (blocks.ok()) {
     for (Block* block : *blocks) live_[*allocations++] = block;
   } else if (blocks.status().is_out_of_memory()) {
+    result_.starts_as_recorded = false;
     add_oom({.bytes = segment.total_bytes, .stream = recorded}, blocks.status());
   }
   return blocks.ok() || blocks.status().is_out_of_memory() ? Status() : blocks.status();
@@ -230,10 +398,12 @@ Status Replayer::allocate_initial(const std::vector<uint32_t>& before) {
 Status Replayer::perform_all() {
   const auto is_done = [&] { return options_.stop_at_oom && !result_.ooms.empty(); };
   for (uint32_t i = 0; i < trace_.size() && !is_done(); ++i) {
-    segments_.set_entry(i);
-    if (addresses_) addresses_->advance_to(i);
+    segments_->advance_to(i);
     clock_.advance_to(trace_[i]);
+    if (i > 0 && i == options_.peaks_from) restart_peaks();
     if (Status performed = perform(i); !performed.ok()) return performed;
+    peaks_.allocated.finish(i);
+    peaks_.reserved.finish(i);
     if (options_.inspect_after == i) inspect();
     if (options_.progress && i % kProgressPeriod == 0) {
       options_.progress(static_cast<double>(i) / static_cast<double>(trace_.size()));
@@ -259,11 +429,7 @@ Status Replayer::perform(uint32_t index) {
     case TraceAction::kFreeRequested: return free(index);
     case TraceAction::kFreeCompleted: return complete(index);
     case TraceAction::kOom: return retry_failed(index, entry);
-    case TraceAction::kSegmentAlloc:
-      // Under the recorded settings, the next segment gets the recorded address. Addresses matter:
-      // among blocks of equal size, the engine takes the block at the lowest address.
-      if (same_settings_) machine_->set_next_address(kReplayed, entry.address);
-      return {};
+    case TraceAction::kSegmentAlloc: segments_->expect(entry); return {};
     case TraceAction::kSegmentFree:
     case TraceAction::kSegmentUnmap: {
       const bool begins = next_flush_ < flushes_.size() && flushes_[next_flush_].begin == index;
@@ -276,7 +442,9 @@ Status Replayer::perform(uint32_t index) {
 Result<Block*> Replayer::request(size_t bytes, StreamId recorded_stream) {
   const Result<StreamId> stream = streams_->replayed(recorded_stream);
   if (!stream.ok()) return stream.status();
-  return engine_->allocate({bytes, *stream});
+  Result<Block*> block = engine_->allocate({bytes, *stream});
+  segments_->finish_request();
+  return block;
 }
 
 Status Replayer::allocate(uint32_t index, const TraceEntry& entry) {
@@ -288,6 +456,7 @@ Status Replayer::allocate(uint32_t index, const TraceEntry& entry) {
   ++result_.alloc_count;
   if (block.ok()) {
     live_[id] = *block;
+    peaks_.allocated.change((*block)->bytes);
     if ((*block)->address == entry.address) ++result_.same_address_count;
   } else if (block.status().is_out_of_memory()) {
     add_oom(oom_at(index), block.status());
@@ -304,12 +473,15 @@ Status Replayer::end_displaced(uint32_t index) {
   if (next_displaced_ == displaced.size() || displaced[next_displaced_].entry != index) return {};
   const uint32_t id = displaced[next_displaced_++].allocation;
   Block* block = std::exchange(live_[id], nullptr);
-  return block == nullptr ? delayed_frees_->complete(id) : engine_->free(block);
+  if (block == nullptr) return delayed_frees_->complete(id);
+  peaks_.allocated.change(size_t{0} - block->bytes);
+  return engine_->free(block);
 }
 
 // Repeats a request that failed in the recorded run. If the request succeeds now, the block is
 // freed immediately, because the recorded program continued without it.
 Status Replayer::retry_failed(uint32_t index, const TraceEntry& entry) {
+  if (entry.bytes == 0) return {};
   if (Status routed = pools_->route_to(entry.pool); !routed.ok()) return routed;
   Result<Block*> block = request(entry.bytes, entry.stream);
   if (block.ok()) return engine_->free(*block);
@@ -325,6 +497,7 @@ Status Replayer::free(uint32_t index) {
   const Allocation& allocation = allocations_.all[id];
   Block* block = std::exchange(live_[id], nullptr);
   if (block == nullptr) return {};
+  peaks_.allocated.change(size_t{0} - block->bytes);
   ++result_.free_count;
   const bool is_immediate =
       allocation.completed_entry == index || allocation.completed_entry == index + 1;
@@ -355,9 +528,8 @@ Status Replayer::flush_cache(const CacheFlush& flush) {
 
 void Replayer::track(const TraceEntry& entry) {
   if (!is_segment_event(entry.action)) return;
-  const bool is_freed = entry.action == TraceAction::kSegmentFree;
-  if (addresses_ && is_freed) addresses_->free(entry.address.value());
-  segments_.add(entry, streams_->recorded(entry.stream), result_.alloc_count);
+  peaks_.reserved.change(reserved_delta(entry));
+  segments_->add(entry, streams_->recorded(entry.stream), result_.alloc_count);
 }
 
 ReplayedOom Replayer::oom_at(uint32_t index) const {
@@ -371,8 +543,22 @@ ReplayedOom Replayer::oom_at(uint32_t index) const {
 }
 
 void Replayer::add_oom(ReplayedOom oom, const Status& status) {
-  oom.message = status.message();
+  oom.message = with_recorded_device(status.message());
   result_.ooms.push_back(std::move(oom));
+}
+
+void Replayer::restart_peaks() {
+  engine_->reset_peak_stats();
+  peaks_.allocated.restart();
+  peaks_.reserved.restart();
+}
+
+// The simulated machine has one device, whose number in messages is not the recorded one.
+std::string Replayer::with_recorded_device(std::string message) const {
+  const std::string simulated = text(" on device ", kReplayed, ",");
+  const size_t found = message.find(simulated);
+  if (found == std::string::npos) return message;
+  return message.replace(found, simulated.size(), text(" on device ", options_.device, ","));
 }
 
 void Replayer::inspect() {
@@ -388,13 +574,11 @@ void Replayer::inspect() {
 ReplayResult Replayer::result() {
   result_.event_count = trace_.size();
   result_.stats = engine_->stats();
+  result_.allocated_peak_entry = peaks_.allocated.entry();
+  result_.reserved_peak_entry = peaks_.reserved.entry();
   result_.driver = machine_->costs(kReplayed);
   result_.recorded_us = duration_us(trace_);
-  result_.reserved = segments_.take_changes();
-  result_.peak_entry = segments_.peak_entry();
-  if (same_settings_) {
-    result_.fidelity = compare(segment_events_of(trace_), segments_.events());
-  }
+  if (same_settings_) result_.fidelity = segments_->fidelity();
   for (SnapshotSegment& segment : result_.inspected_segments) {
     segment.stream = streams_->recorded(segment.stream);
     segment.pool = pools_->recorded_id(segment.pool);
@@ -405,7 +589,8 @@ ReplayResult Replayer::result() {
 }  // namespace
 
 size_t assumed_capacity_bytes(const Snapshot& snapshot, DeviceIndex device) {
-  return std::max(kModelledCapacityBytes, 2 * peak_reserved_bytes_of(snapshot, device));
+  return std::clamp(2 * peak_reserved_bytes_of(snapshot, device), kModelledCapacityBytes,
+                    sim::kMaxCapacityBytes);
 }
 
 Result<ReplayResult> replay(const Snapshot& snapshot, const Allocations& allocations,

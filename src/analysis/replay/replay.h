@@ -12,7 +12,6 @@
 
 #include "analysis/allocations.h"
 #include "analysis/replay/fidelity.h"
-#include "analysis/replay/segment_tracker.h"
 #include "ashlar/options.h"
 #include "ashlar/sim.h"
 #include "ashlar/snapshot.h"
@@ -28,6 +27,7 @@ struct ReplayOptions {
   std::optional<size_t> cap_bytes{};        // memory limit of the process
   std::optional<uint32_t> inspect_after{};  // inspect the segments after this entry
   bool stop_at_oom = false;                 // stop at the first failure and inspect the segments
+  uint32_t peaks_from = 0;                  // peaks are those from this entry on
   std::function<void(double fraction)> progress{};  // called regularly
   std::function<bool()> keep_going{};               // polled; false cancels with kTimeout
 };
@@ -60,15 +60,24 @@ struct ReplayResult {
   sim::CallCosts driver{};
   std::optional<double> recorded_us{};  // the result of duration_us()
   std::optional<Fidelity> fidelity{};   // unset: the settings differ from the recording's
-  std::vector<ReservedChange> reserved{};
-  uint32_t peak_entry = 0;  // the first entry with the peak of reserved bytes
+  size_t start_reserved_bytes = 0;      // before the first entry
+  // The first entries at which the allocated and the reserved bytes were highest; unset: before the
+  // first entry.
+  std::optional<uint32_t> allocated_peak_entry{};
+  std::optional<uint32_t> reserved_peak_entry{};
+  // Whether the reserved bytes of the replay can be compared with the recording: the replay began
+  // with the recorded segments and blocks, or these are at most 1 % of the recorded peak. Only the
+  // classic engine can adopt them, and recorded expandable segments only under settings that use
+  // expandable segments. Otherwise, the replay first performs the allocations that predate the
+  // trace, in the order of their addresses.
+  bool starts_as_recorded = true;
   // State after entry `inspect_after`, or at the first failure if `stop_at_oom` is set.
   std::vector<SnapshotSegment> inspected_segments{};  // with the recorded ids of streams and pools
   std::vector<PlacedAllocation> inspected_allocations{};  // sorted by address
 };
 
 // Returns the capacity to assume if none is given: the capacity of the device that the cost model
-// describes, or twice the recorded peak if that is larger.
+// describes, or twice the recorded peak if that is larger, but at most sim::kMaxCapacityBytes.
 size_t assumed_capacity_bytes(const Snapshot& snapshot, DeviceIndex device);
 
 // Replays the trace of one device. kInvalidArgument: the options are invalid, or the snapshot does

@@ -22,6 +22,8 @@ class ReplayPools {
 
   // Routes the following allocations to a pool, which is created on first use.
   Status route_to(PoolId recorded);
+  // Returns the engine's id of the pool that allocations are routed to.
+  PoolId current() const { return current_; }
 
   // Releases pools and trims them. Pools that were never used are ignored.
   Status release(const std::vector<PoolId>& recorded);
@@ -37,7 +39,7 @@ class ReplayPools {
   PoolId new_id(PoolId recorded);
 
   Engine& engine_;
-  PoolId current_;  // the engine's id of the pool that allocations are routed to
+  PoolId current_;
   std::map<PoolId, PoolId> engine_ids_;  // the engine's ids of retained pools, by recorded id
   // The recorded ids of all pools, including released pools, keyed by the engine's id.
   std::map<PoolId, PoolId> recorded_ids_;

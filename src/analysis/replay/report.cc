@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One replay finds the peak. Then, in parallel, a second replay inspects the peak, and further
-// replays try alternative settings.
+// Computes the peaks and their causes from the recording. In parallel, replays the run under the
+// recorded settings and under alternatives.
 #include "analysis/replay/report.h"
 
 #include <algorithm>
 #include <span>
 
+#include "analysis/layout.h"
 #include "base/guarded_thread.h"
 
 namespace ashlar {
@@ -33,12 +34,10 @@ constexpr Attempt kForPaged[] = {
 };
 constexpr size_t kLongTrace = 1'000'000;
 
-Result<std::vector<Alternative>> try_alternatives(const Snapshot& snapshot,
-                                                  const Allocations& allocations,
-                                                  ReplayOptions options) {
-  const bool is_long = snapshot.device_traces[options.device.value()].size() > kLongTrace;
+Status try_alternatives(const DeviceRecording& run, ReplayOptions options, Report& report) {
+  const bool is_long = run.trace().size() > kLongTrace;
   const bool is_paged = options.recorded.engine == EngineKind::kPaged;
-  std::vector<Alternative> tried;
+  const AvailableOptions available = run.recording().pytorch().available;
   for (const Attempt& attempt : is_paged ? std::span<const Attempt>(kForPaged) : kForClassic) {
     if (is_long && attempt.only_if_short) continue;
     AllocatorOptions base = options.recorded;
@@ -46,18 +45,34 @@ Result<std::vector<Alternative>> try_alternatives(const Snapshot& snapshot,
     Result<Setting> setting = parse_setting(attempt.conf, base);
     if (!setting.ok()) return setting.status();
     if (same_policy(setting->options, options.recorded)) continue;
+    if (!is_available(*setting, available)) continue;
     options.allocator = setting->options;
-    const Result<ReplayResult> replayed = replay(snapshot, allocations, options);
+    const Result<ReplayResult> replayed = replay(run.snapshot(), run.allocations(), options);
     if (!replayed.ok()) return replayed.status();
-    tried.push_back({*std::move(setting),
-                     static_cast<size_t>(replayed->stats.reserved_bytes.all.peak),
-                     replayed->ooms.size()});
+    if (replayed->starts_as_recorded) {
+      report.alternatives.push_back({*std::move(setting),
+                                     static_cast<size_t>(replayed->stats.reserved_bytes.all.peak),
+                                     replayed->ooms.size()});
+    } else {
+      report.incomparable.push_back(*std::move(setting));
+    }
   }
-  std::stable_sort(tried.begin(), tried.end(), [](const Alternative& a, const Alternative& b) {
-    return std::pair(a.oom_count, a.peak_reserved_bytes) <
-           std::pair(b.oom_count, b.peak_reserved_bytes);
-  });
-  return tried;
+  std::stable_sort(report.alternatives.begin(), report.alternatives.end(),
+                   [](const Alternative& a, const Alternative& b) {
+                     return std::pair(a.oom_count, a.peak_reserved_bytes) <
+                            std::pair(b.oom_count, b.peak_reserved_bytes);
+                   });
+  return {};
+}
+
+Status replay_settings(const DeviceRecording& run, const ReplayOptions& options, Report& report) {
+  Result<ReplayResult> replayed = replay(run.snapshot(), run.allocations(), options);
+  if (!replayed.ok()) return replayed.status();
+  report.replayed = *std::move(replayed);
+  if (!can_compare_settings(report)) return {};
+  ReplayOptions trying = options;
+  trying.progress = nullptr;
+  return try_alternatives(run, trying, report);
 }
 
 bool any_stack(const Allocations& allocations) {
@@ -65,42 +80,67 @@ bool any_stack(const Allocations& allocations) {
                      [](const Allocation& each) { return each.stack != StackId(); });
 }
 
+GapCauses causes_at_peak(const DeviceRecording& run, const RecordedSizePolicy& sizes) {
+  const Peak& peak = run.timeline().reserved_peak;
+  const Layout layout =
+      reconstruct_layout(run.snapshot(), run.device(), run.allocations(), sizes, peak.entry);
+  GapCauses causes = explain_gap(layout.segments, dominant_request_class(layout.segments));
+  // The paged engine also keeps extents that are part of no segment.
+  const bool has_idle_extents = run.options().engine == EngineKind::kPaged;
+  if (has_idle_extents && causes.reserved_bytes() < peak.bytes) {
+    causes.unused_bytes += peak.bytes - causes.reserved_bytes();
+  }
+  return causes;
+}
+
+// The recorded run itself shows that its peak suffices, so a packing that needs more is not
+// reported.
+LowerBound bound_of(const DeviceRecording& run, const std::function<bool()>& keep_going) {
+  LowerBound bound = find_lower_bound(run.allocations(), keep_going);
+  const size_t recorded = run.timeline().reserved_peak.bytes;
+  bound.packed_bytes = std::max(std::min(bound.packed_bytes, recorded), bound.requested_bytes);
+  return bound;
+}
+
+// Fills the fields that need the layout, the allocations or the snapshot. make_report() and
+// replay_settings() fill the other fields.
+void describe_recording(const DeviceRecording& run, const std::function<bool()>& keep_going,
+                        Report& report) {
+  const RecordedSizePolicy sizes(run.options());
+  report.releasable_bytes = releasable_bytes(run.snapshot(), run.device(), sizes);
+  report.causes = causes_at_peak(run, sizes);
+  report.at_peak = present_at(run.allocations(), run.timeline().reserved_peak.entry);
+  report.bound = bound_of(run, keep_going);
+  report.oom_count = summarize_device(run.snapshot(), run.device()).oom_count;
+  report.has_stacks = any_stack(run.allocations());
+}
+
 }  // namespace
 
-Result<Report> make_report(const Snapshot& snapshot, const Allocations& allocations,
-                           const ReplayOptions& options) {
-  Result<ReplayResult> replayed = replay(snapshot, allocations, options);
-  if (!replayed.ok()) return replayed.status();
-  Report report;
-  report.replayed = *std::move(replayed);
-  const uint32_t peak = report.replayed.peak_entry;
-  ReplayOptions inspecting = options;
-  inspecting.inspect_after = peak;
-  inspecting.progress = nullptr;
+bool can_compare_settings(const Report& report) {
+  const bool has_growth = report.peak_reserved_bytes > report.initial_reserved_bytes;
+  return has_growth && report.replayed && report.replayed->starts_as_recorded;
+}
 
-  Result<ReplayResult> inspected = Status::invalid_argument("not inspected");
-  Result<GuardedThread> other = GuardedThread::start([&] {
-    inspected = replay(snapshot, allocations, inspecting);
-    report.bound = find_lower_bound(allocations, options.keep_going);
-  });
-  if (!other.ok()) return other.status();
-  ReplayOptions trying = options;
-  trying.progress = nullptr;
-  Result<std::vector<Alternative>> alternatives = try_alternatives(snapshot, allocations, trying);
-  other->join();
-  if (!inspected.ok()) return inspected.status();
-  if (!alternatives.ok()) return alternatives.status();
+Result<Report> make_report(const DeviceRecording& run, const ReplayOptions& options) {
+  const Timeline& timeline = run.timeline();
+  Report report;
+  report.peak_requested_bytes = timeline.requested_peak.bytes;
+  report.peak_reserved_bytes = timeline.reserved_peak.bytes;
+  report.peak_entry = timeline.reserved_peak.entry;
+  report.last_growth = timeline.last_growth;
+  report.initial_reserved_bytes = run.has_history() ? timeline.initial.reserved_bytes : 0;
+  // The new thread runs describe_recording() while this thread runs replay_settings(). They write
+  // different fields of `report`.
+  Result<GuardedThread> describing =
+      GuardedThread::start([&] { describe_recording(run, options.keep_going, report); });
+  if (!describing.ok()) return describing.status();
+  const Status replayed = run.has_history() ? replay_settings(run, options, report) : Status();
+  describing->join();
+  if (!replayed.ok()) return replayed;
   if (options.keep_going && !options.keep_going()) {
     return Status::timeout("the report was cancelled");  // its lower bound may be incomplete
   }
-
-  const std::vector<TraceEntry>& trace = snapshot.device_traces[options.device.value()];
-  report.causes = explain_gap(inspected->inspected_segments,
-                              trace.empty() ? RequestClass() : request_class_of(trace[peak]));
-  report.at_peak = present_at(allocations, peak);
-  report.alternatives = *std::move(alternatives);
-  report.initial_reserved_bytes = report.replayed.reserved.front().reserved_bytes;
-  report.has_stacks = any_stack(allocations);
   return report;
 }
 

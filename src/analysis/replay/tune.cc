@@ -7,10 +7,14 @@
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
+#include <numeric>
+#include <set>
 #include <thread>
 #include <tuple>
+#include <utility>
 
 #include "analysis/replay/replay.h"
+#include "analysis/timeline.h"
 #include "base/align.h"
 #include "base/guarded_thread.h"
 #include "base/mutex.h"
@@ -77,9 +81,8 @@ class Tuner {
 
  private:
   ReplayOptions replay_options(const Setting& setting) const;
-  Result<bool> completes(ReplayOptions options, size_t capacity_bytes) const;
-  Result<std::optional<size_t>> min_capacity(const Trial& trial,
-                                             const ReportProgress& report_progress) const;
+  bool has_recorded_limits() const;
+  Status find_min_capacity(Trial& trial, const ReportProgress& report_progress) const;
 
   const Snapshot& snapshot_;
   const Allocations& allocations_;
@@ -105,42 +108,54 @@ Result<Trial> Tuner::attempt(const Setting& setting, const ReportProgress& repor
   replaying.progress = [&](double fraction) { report_progress(fraction * share); };
   const Result<ReplayResult> replayed = replay(snapshot_, allocations_, replaying);
   if (!replayed.ok()) return replayed.status();
+  trial.is_comparable = replayed->starts_as_recorded;
   trial.oom_count = replayed->ooms.size();
   trial.peak_requested_bytes = static_cast<size_t>(replayed->stats.requested_bytes.all.peak);
   trial.peak_reserved_bytes = static_cast<size_t>(replayed->stats.reserved_bytes.all.peak);
   trial.driver_us = static_cast<double>(replayed->driver.total_ns) / 1000;
+  if (has_recorded_limits()) trial.fidelity = replayed->fidelity;
   if (!options_.find_min_capacity) return trial;
-  Result<std::optional<size_t>> least = min_capacity(trial, report_progress);
-  if (!least.ok()) return least.status();
-  trial.min_capacity_bytes = *least;
+  if (Status found = find_min_capacity(trial, report_progress); !found.ok()) return found;
   return trial;
 }
 
-Result<bool> Tuner::completes(ReplayOptions options, size_t capacity_bytes) const {
-  options.capacity_bytes = capacity_bytes;
-  options.stop_at_oom = true;
-  const Result<ReplayResult> replayed = replay(snapshot_, allocations_, options);
-  if (!replayed.ok()) return replayed.status();
-  return replayed->ooms.empty();
+// Whether the replay has the limits of the recorded run. Under other limits, it may differ from the
+// recording for that reason alone, and its fidelity means nothing.
+bool Tuner::has_recorded_limits() const {
+  const bool is_unlimited =
+      !options_.cap_bytes &&
+      options_.capacity_bytes == assumed_capacity_bytes(snapshot_, options_.device);
+  return options_.recorded_limit || is_unlimited;
 }
 
-// Completion is not strictly monotone in the capacity: with more memory the cache is flushed later,
-// blocks are placed differently, and an allocation may fail that would fit with less memory.
-// Bisection finds a capacity that suffices while one step less does not, which is not always the
-// global minimum. The returned capacity was replayed, and the run completed: `sufficient` takes
-// only such values.
-Result<std::optional<size_t>> Tuner::min_capacity(const Trial& trial,
-                                                  const ReportProgress& report_progress) const {
-  const std::optional<size_t> none;
+// The number of driver calls per entry that the replays of one search may make, in addition to
+// TuneOptions::max_search_driver_calls. Recordings of real programs hardly reach this limit.
+// Without it, a few thousand entries that flush the cache at each request would take minutes.
+constexpr uint64_t kMaxSearchDriverCallsPerEntry = 10;
+
+uint64_t driver_call_count(const ReplayResult& replayed) {
+  const auto& counts = replayed.driver.count;
+  return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+}
+
+// Completion is not monotone in the capacity: with more memory the cache is flushed later, blocks
+// are placed differently, and an allocation may fail that would fit with less memory. Bisection
+// finds a capacity that suffices while one step less does not, which is not always the global
+// minimum. The run completed in a replay with the returned capacity.
+Status Tuner::find_min_capacity(Trial& trial, const ReportProgress& report_progress) const {
   ReplayOptions options = replay_options(trial.setting);
+  options.stop_at_oom = true;
+  if (options_.recorded_limit) {  // the search ignores the recorded limit
+    options.cap_bytes.reset();
+    options.capacity_bytes = assumed_capacity_bytes(snapshot_, options_.device);
+  }
   size_t peak_bytes = trial.peak_reserved_bytes;
-  if (!trial.completes()) {
+  if (!trial.completes() || options_.recorded_limit) {
     options.capacity_bytes =
         std::max(options.capacity_bytes, assumed_capacity_bytes(snapshot_, options_.device));
-    options.stop_at_oom = true;
     const Result<ReplayResult> unlimited = replay(snapshot_, allocations_, options);
     if (!unlimited.ok()) return unlimited.status();
-    if (!unlimited->ooms.empty()) return none;
+    if (!unlimited->ooms.empty()) return {};
     peak_bytes = static_cast<size_t>(unlimited->stats.reserved_bytes.all.peak);
   }
   const size_t step = capacity_step_bytes(peak_bytes);
@@ -148,15 +163,25 @@ Result<std::optional<size_t>> Tuner::min_capacity(const Trial& trial,
   size_t insufficient = (needed_bytes - 1) / step * step;
   size_t sufficient = options.capacity_bytes;
   double done = kFirstReplayFraction;
-  size_t attempt_bytes = round_up(std::max(peak_bytes, step), step);
-  while (attempt_bytes > insufficient && attempt_bytes < sufficient) {
-    const Result<bool> completed = completes(options, attempt_bytes);
-    if (!completed.ok()) return completed.status();
-    (*completed ? sufficient : insufficient) = attempt_bytes;
+  const uint64_t max_call_count =
+      options_.max_search_driver_calls +
+      kMaxSearchDriverCallsPerEntry * trace_of(snapshot_, options_.device).size();
+  uint64_t call_count = 0;
+  options.capacity_bytes = round_up(std::max(peak_bytes, step), step);
+  while (options.capacity_bytes > insufficient && options.capacity_bytes < sufficient) {
+    if (call_count > max_call_count) {
+      trial.is_min_capacity_bound = true;
+      break;
+    }
+    const Result<ReplayResult> replayed = replay(snapshot_, allocations_, options);
+    if (!replayed.ok()) return replayed.status();
+    call_count += driver_call_count(*replayed);
+    (replayed->ooms.empty() ? sufficient : insufficient) = options.capacity_bytes;
     report_progress(done += (1 - done) * kFirstReplayFraction);
-    attempt_bytes = insufficient + (sufficient - insufficient) / 2 / step * step;
+    options.capacity_bytes = insufficient + (sufficient - insufficient) / 2 / step * step;
   }
-  return std::optional<size_t>(sufficient);
+  trial.min_capacity_bytes = sufficient;
+  return {};
 }
 
 class Workers {
@@ -215,43 +240,91 @@ class Workers {
   const std::vector<Setting>& settings_;
   TaskProgress progress_;
   std::vector<Result<Trial>> results_;
-  std::vector<std::exception_ptr> thrown_;  // by each task, such as std::bad_alloc
+  std::vector<std::exception_ptr> thrown_;  // the exception of each task, such as std::bad_alloc
 };
+
+constexpr size_t kEqualDivisor = 100;  // peaks that differ by less than 1/100 count as equal
+
+size_t option_count(const std::string& conf) {
+  size_t count = conf.empty() ? 0 : 1;
+  int depth = 0;  // of lists such as [256:1,512:2]
+  for (const char c : conf) {
+    if (c == '[') ++depth;
+    if (c == ']') --depth;
+    if (c == ',' && depth == 0) ++count;
+  }
+  return count;
+}
 
 // Returns the index of the best trial that completes and satisfies the predicate.
 template <typename Admits>
 std::optional<size_t> best_where(const std::vector<Trial>& trials, Admits admits) {
+  std::vector<size_t> admitted;
+  size_t lowest = SIZE_MAX;
+  for (size_t i = 0; i < trials.size(); ++i) {
+    if (!trials[i].completes() || !trials[i].is_comparable || !admits(trials[i])) continue;
+    admitted.push_back(i);
+    lowest = std::min(lowest, trials[i].peak_reserved_bytes);
+  }
   const auto rank = [](const Trial& trial) {
-    return std::tuple(trial.peak_reserved_bytes, trial.driver_us, trial.setting.conf.size());
+    return std::tuple(!trial.setting.is_recorded, option_count(trial.setting.conf),
+                      trial.peak_reserved_bytes, trial.driver_us, trial.setting.conf.size());
   };
   std::optional<size_t> best;
-  for (size_t i = 0; i < trials.size(); ++i) {
-    if (!trials[i].completes() || !admits(trials[i])) continue;
+  for (const size_t i : admitted) {
+    if (trials[i].peak_reserved_bytes - lowest > lowest / kEqualDivisor) continue;
     if (!best || rank(trials[i]) < rank(trials[*best])) best = i;
   }
   return best;
 }
 
+// Bounds the host memory of the arenas of parallel replays, so that a small file with thousands of
+// streams does not need gigabytes.
+constexpr size_t kMaxParallelBytes = size_t{64} << 20;
+constexpr size_t kBytesPerStream = size_t{24} << 10;  // estimate for an arena of the paged engine
+
+size_t max_parallel_replays(const Snapshot& snapshot, DeviceIndex device) {
+  std::set<std::pair<PoolId, StreamId>> streams;
+  for (const TraceEntry& entry : trace_of(snapshot, device)) {
+    streams.emplace(entry.pool, entry.stream);
+  }
+  return std::max<size_t>(kMaxParallelBytes / (kBytesPerStream * (streams.size() + 1)), 1);
+}
+
 }  // namespace
+
+bool TuneResult::has_gain() const {
+  if (!best || trials[*best].setting.is_recorded) return false;
+  const size_t worthwhile = baseline_bytes - baseline_bytes / kEqualDivisor;
+  return !trials.front().completes() || trials[*best].peak_reserved_bytes < worthwhile;
+}
 
 Result<TuneResult> tune(const Snapshot& snapshot, const Allocations& allocations,
                         const TuneOptions& options) {
   const bool is_capped = options.cap_bytes.value_or(SIZE_MAX) < options.capacity_bytes;
-  const std::vector<Setting> settings =
-      candidate_settings({.recorded = options.recorded, .is_capped = is_capped});
+  const std::vector<Setting> settings = candidate_settings(
+      {.recorded = options.recorded, .is_capped = is_capped, .available = options.available});
   const size_t wanted =
       options.worker_count > 0 ? options.worker_count : std::thread::hardware_concurrency();
   const Tuner tuner(snapshot, allocations, options);
   Workers workers(tuner, settings);
-  Status ran = workers.run(std::clamp<size_t>(wanted, 1, settings.size()), options.progress);
+  const size_t most = std::min(settings.size(), max_parallel_replays(snapshot, options.device));
+  Status ran = workers.run(std::clamp<size_t>(wanted, 1, most), options.progress);
   if (!ran.ok()) return ran;
 
   TuneResult result;
   for (Result<Trial>& trial : workers.results()) {
     if (!trial.ok()) return trial.status();
-    result.lower_bound_bytes = std::max(result.lower_bound_bytes, trial->peak_requested_bytes);
     result.trials.push_back(*std::move(trial));
   }
+  result.lower_bound_bytes =
+      make_timeline(snapshot, options.device, allocations).requested_peak.bytes;
+  const Trial& recorded = result.trials.front();
+  const size_t recorded_peak = peak_reserved_bytes_of(snapshot, options.device);
+  result.baseline_bytes = recorded.fidelity ? std::min(recorded.peak_reserved_bytes, recorded_peak)
+                                            : recorded.peak_reserved_bytes;
+  result.has_growth = peak_reserved_bytes_of(snapshot, options.device) >
+                      initial_reserved_bytes(snapshot, options.device);
   result.allocator_kind = recorded_allocator_of(options.recorded);
   result.best = best_trial(result.trials, result.allocator_kind);
   result.paged = best_paged_trial(result.trials);

@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "analysis/report_json/recorded_json.h"
 #include "analysis/report_json/stack_json.h"
 
 namespace ashlar {
@@ -15,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::vector<uint32_t> present_in(const DeviceRecording& run, ComparisonPoint at) {
-  std::optional<uint32_t> entry = run.timeline().requested_peak.entry;
+  std::optional<uint32_t> entry = run.timeline().reserved_peak.entry;
   if (at == ComparisonPoint::kEnd) {
     const size_t count = run.trace().size();
     entry = count == 0 ? std::nullopt : std::optional(static_cast<uint32_t>(count - 1));
@@ -28,7 +29,8 @@ Json side_as_json(const ComparedSide& side) {
           {"device", side.run.device().value()},
           {"entries", side.run.trace().size()},
           {"bytes", side.bytes()},
-          {"count", side.selected.size()}};
+          {"count", side.selected.size()},
+          {"recorded", recorded_json(side.run)}};
 }
 
 Json row_as_json(const DiffRow& row) {
@@ -48,13 +50,15 @@ size_t ComparedSide::bytes() const {
 }
 
 ComparedRuns compare_runs(const DeviceRecording& base, const DeviceRecording& now,
-                          ComparisonPoint at, const std::function<bool()>& keep_going) {
-  ComparedRuns compared{.at = at,
-                        .base = {.run = base, .selected = present_in(base, at)},
-                        .now = {.run = now, .selected = present_in(now, at)}};
+                          const ComparisonOptions& options) {
+  ComparedRuns compared{.at = options.at,
+                        .base = {.run = base, .selected = present_in(base, options.at)},
+                        .now = {.run = now, .selected = present_in(now, options.at)},
+                        .stacks = StackIndex(options.stacks)};
   compared.base.stack_numbers = compared.stacks.add(base.snapshot().tables);
   compared.now.stack_numbers = compared.stacks.add(now.snapshot().tables);
-  compared.diff = make_diff(compared.base.as_diff_side(), compared.now.as_diff_side(), keep_going);
+  compared.diff =
+      make_diff(compared.base.as_diff_side(), compared.now.as_diff_side(), options.keep_going);
   return compared;
 }
 
@@ -62,8 +66,7 @@ Json diff_json(const ComparedRuns& compared) {
   Json by_stack = Json::array();
   for (const DiffRow& row : compared.diff.by_stack) {
     by_stack.push_back(row_as_json(row));
-    const auto number = static_cast<uint32_t>(row.key);
-    by_stack.back()["stack"] = stack_json(compared.stacks.frames(number));
+    put_stack(by_stack.back(), compared.stacks, static_cast<uint32_t>(row.key));
   }
   Json by_size_class = Json::array();
   for (const DiffRow& row : compared.diff.by_size_class) {

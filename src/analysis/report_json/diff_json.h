@@ -17,7 +17,7 @@ namespace ashlar {
 
 enum class ComparisonPoint {
   kEnd,
-  kPeak,  // the peak of requested bytes of each recording
+  kPeak,  // Timeline::reserved_peak of each recording
 };
 
 // One of the two recordings, with the allocations that are compared.
@@ -34,13 +34,19 @@ struct ComparedRuns {
   ComparisonPoint at{};
   ComparedSide base;
   ComparedSide now;
-  StackIndex stacks{};
+  StackIndex stacks;
   Diff diff{};
 };
 
-// `keep_going` as in make_diff(). REQUIRES: the recordings outlive the result.
+struct ComparisonOptions {
+  ComparisonPoint at{};
+  StackDetail stacks = StackDetail::kUserCode;
+  std::function<bool()> keep_going{};  // as in make_diff()
+};
+
+// REQUIRES: the recordings outlive the result.
 ComparedRuns compare_runs(const DeviceRecording& base, const DeviceRecording& now,
-                          ComparisonPoint at, const std::function<bool()>& keep_going = {});
+                          const ComparisonOptions& options);
 
 nlohmann::ordered_json diff_json(const ComparedRuns& compared);
 

@@ -12,8 +12,9 @@
 
 namespace ashlar {
 
-// `report` is unset if no allocation failed.
+// `report` is unset if no allocation failed. `given_limit` is the user's memory limit, if any.
 nlohmann::ordered_json oom_json(const DeviceRecording& recording,
-                                const std::optional<OomReport>& report);
+                                const std::optional<OomReport>& report,
+                                const std::optional<OomLimit>& given_limit = {});
 
 }  // namespace ashlar

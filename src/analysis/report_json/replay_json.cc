@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "analysis/report_json/recorded_json.h"
 #include "analysis/settings.h"
 #include "ashlar/device_call.h"
 #include "config/allocator_options.h"
@@ -16,19 +17,6 @@ using Json = nlohmann::ordered_json;
 
 Json event_as_json(const std::optional<SegmentEvent>& event) {
   return event ? Json(describe(*event)) : Json();
-}
-
-Json fidelity_as_json(const std::optional<Fidelity>& fidelity) {
-  if (!fidelity) return {};
-  Json divergence;
-  if (const auto& first = fidelity->first_divergence) {
-    divergence = {{"index", first->index},
-                  {"recorded", event_as_json(first->recorded)},
-                  {"replayed", event_as_json(first->replayed)}};
-  }
-  return {{"recorded", fidelity->recorded_count},
-          {"matched", fidelity->matched_count},
-          {"first_divergence", divergence}};
 }
 
 Json driver_as_json(const ReplayResult& result) {
@@ -45,6 +33,19 @@ Json driver_as_json(const ReplayResult& result) {
 }
 
 }  // namespace
+
+Json fidelity_json(const std::optional<Fidelity>& fidelity) {
+  if (!fidelity) return {};
+  Json divergence;
+  if (const auto& first = fidelity->first_divergence) {
+    divergence = {{"index", first->index},
+                  {"recorded", event_as_json(first->recorded)},
+                  {"replayed", event_as_json(first->replayed)}};
+  }
+  return {{"recorded", fidelity->recorded_count},
+          {"matched", fidelity->matched_count},
+          {"first_divergence", divergence}};
+}
 
 Result<ReplayOptions> replay_options(const ReplaySettings& settings,
                                      const DeviceRecording& recording) {
@@ -81,6 +82,9 @@ Json replay_json(const ReplaySummary& replayed) {
       {"conf", format_conf(replayed.options.allocator)},
       {"device", replayed.options.device.value()},
       {"capacity_bytes", replayed.options.capacity_bytes},
+      {"cap_bytes", replayed.options.cap_bytes ? Json(*replayed.options.cap_bytes) : Json()},
+      {"is_limit_recorded", replayed.recorded_limit.has_value()},
+      {"starts_as_recorded", result.starts_as_recorded},
       {"events", result.event_count},
       {"allocs", result.alloc_count},
       {"frees", result.free_count},
@@ -92,8 +96,9 @@ Json replay_json(const ReplaySummary& replayed) {
       {"ooms", result.ooms.size()},
       {"oom_entries", ooms},
       {"driver", driver_as_json(result)},
-      {"fidelity", fidelity_as_json(result.fidelity)},
+      {"fidelity", fidelity_json(result.fidelity)},
       {"seconds", replayed.seconds},
+      {"recorded", recorded_json(replayed.recording)},
   };
 }
 

@@ -5,8 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-
 #include "analysis/settings.h"
 
 namespace ashlar {
@@ -19,9 +17,7 @@ using Json = nlohmann::ordered_json;
 Json summary_json(const DeviceRecording& run) {
   const std::vector<TraceEntry>& trace = run.trace();
   const std::optional<double> seconds = run.seconds();
-  const auto ooms = std::count_if(trace.begin(), trace.end(), [](const TraceEntry& entry) {
-    return entry.action == TraceAction::kOom;
-  });
+  const std::optional<uint32_t>& peak_entry = run.timeline().reserved_peak.entry;
   return {{"file", run.name()},
           {"device", run.device().value()},
           {"engine", engine_name(run.options())},
@@ -31,9 +27,10 @@ Json summary_json(const DeviceRecording& run) {
           {"allocations", run.allocations().all.size()},
           {"peak_requested_bytes", run.timeline().requested_peak.bytes},
           {"peak_reserved_bytes", run.timeline().reserved_peak.bytes},
+          {"peak_entry", peak_entry ? Json(*peak_entry) : Json()},
           {"live_bytes_at_begin", run.timeline().initial.live_bytes},
           {"live_bytes_at_end", run.timeline().last().live_bytes},
-          {"ooms", ooms},
+          {"ooms", summarize_device(run.snapshot(), run.device()).oom_count},
           {"ignored_settings", run.recording().ignored_settings()}};
 }
 

@@ -94,5 +94,24 @@ TEST(AllocationsTest, FindsNoneWithoutATrace) {
   EXPECT_TRUE(find_allocations(Snapshot(), DeviceIndex(5)).all.empty());
 }
 
+TEST(AllocationsTest, DoesNotTakeStackFromFree) {
+  TraceBuilder trace;
+  trace.add(TraceAction::kFreeRequested, 2048, 50).from(9);
+  trace.add(TraceAction::kFreeCompleted, 2048, 50).from(9);
+  const Allocations alone = find_allocations(trace.snapshot(), kTraceDevice);
+  EXPECT_EQ(alone.all[0].stack, StackId()) << "it is unknown whose stack that is";
+  trace.alloc(512, 100).from(3).add(TraceAction::kFreeRequested, 512, 100).from(4);
+  const Allocations found = find_allocations(trace.snapshot(), kTraceDevice);
+  EXPECT_EQ(found.all[0].stack, StackId()) << "frees have stacks of their own";
+  EXPECT_EQ(found.all[1].stack, StackId(3));
+}
+
+TEST(AllocationsTest, TakesStackFromFreeIfFreesHaveAllocStacks) {
+  TraceBuilder trace;
+  trace.add(TraceAction::kFreeCompleted, 2048, 50).from(9);
+  trace.alloc(512, 100).from(3).add(TraceAction::kFreeCompleted, 512, 100).from(3);
+  EXPECT_EQ(find_allocations(trace.snapshot(), kTraceDevice).all[0].stack, StackId(9));
+}
+
 }  // namespace
 }  // namespace ashlar

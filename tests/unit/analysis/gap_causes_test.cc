@@ -59,24 +59,20 @@ TEST(GapCausesTest, IsZeroWithoutSegments) {
   EXPECT_EQ(explain_gap({}, kDemand).reserved_bytes(), 0U);
 }
 
-TEST(RequestClassTest, FollowsFromTheTraceEntry) {
-  TraceEntry entry;
-  entry.stream = StreamId(7);
-  entry.pool = {1, 0};
-  entry.bytes = (size_t{1} << 20) + 1;
-  const RequestClass request = request_class_of(entry);
-  SnapshotSegment segment;
-  segment.stream = StreamId(7);
-  segment.pool = {1, 0};
-  segment.is_large = true;
-  EXPECT_TRUE(can_serve(segment, request));
-  entry.bytes = size_t{1} << 20;
-  EXPECT_FALSE(can_serve(segment, request_class_of(entry))) << "a small block";
-  segment.pool = {};
-  EXPECT_FALSE(can_serve(segment, request));
-  segment.pool = {1, 0};
-  segment.stream = {};
-  EXPECT_FALSE(can_serve(segment, request));
+TEST(RequestClassTest, HasMostReservedBytes) {
+  SnapshotSegment small = segment_of({used(2 << 20, 2 << 20)});
+  small.is_large = false;
+  SnapshotSegment large = segment_of({unused(20 << 20)});
+  large.stream = StreamId(7);
+  large.pool = {1, 0};
+  const RequestClass request = dominant_request_class({small, large, small});
+  EXPECT_TRUE(can_serve(large, request));
+  EXPECT_FALSE(can_serve(small, request));
+  large.pool = {};
+  EXPECT_FALSE(can_serve(large, request));
+  large.pool = {1, 0};
+  large.stream = {};
+  EXPECT_FALSE(can_serve(large, request));
 }
 
 }  // namespace

@@ -53,15 +53,35 @@ TEST(DevicesInTest, IgnoresIndexesThatNoFileMayContain) {
   EXPECT_THAT(devices_in(snapshot), ElementsAre(DeviceIndex(kMaxDevices - 1)));
 }
 
-TEST(RecordingTest, SelectsTheLongestTraceByDefault) {
+TEST(RecordingTest, SelectsTheDeviceThatRanOutOfMemory) {
+  TraceEntry oom;
+  oom.action = TraceAction::kOom;
+  TraceEntry segment;
+  segment.action = TraceAction::kSegmentAlloc;
+  segment.bytes = 4096;
+  Snapshot snapshot;
+  snapshot.device_traces = {{{}, {}}, {segment}, {{}, {}, {}}};
+  EXPECT_EQ(Recording::create("run", snapshot)->default_device(), DeviceIndex(1)) << "most bytes";
+  snapshot.segments = {segment_on(5)};
+  snapshot.segments[0].total_bytes = 8192;
+  EXPECT_EQ(Recording::create("run", snapshot)->default_device(), DeviceIndex(5)) << "no history";
+  snapshot.device_traces[0].push_back(oom);
+  const auto recording = Recording::create("run", snapshot);
+  EXPECT_EQ(recording->default_device(), DeviceIndex(0));
+  const std::vector<DeviceSummary> others = recording->other_devices(DeviceIndex(1));
+  ASSERT_EQ(others.size(), 3U);
+  EXPECT_EQ(others[0].oom_count, 1U);
+  EXPECT_EQ(others[2].device, DeviceIndex(5));
+  EXPECT_EQ(others[2].peak_reserved_bytes, 8192U);
+}
+
+TEST(RecordingTest, SelectsTheLongestTraceIfNoMemoryWasReserved) {
   Snapshot snapshot;
   EXPECT_EQ(Recording::create("run", snapshot)->default_device(), DeviceIndex(0));
-  snapshot.extents = {extent_on(2)};
-  EXPECT_EQ(Recording::create("run", snapshot)->default_device(), DeviceIndex(2));
   snapshot.segments = {segment_on(3), segment_on(1)};
-  EXPECT_EQ(Recording::create("run", snapshot)->default_device(), DeviceIndex(3));
-  snapshot.device_traces = {{{}}, {{}, {}}, {}};
   EXPECT_EQ(Recording::create("run", snapshot)->default_device(), DeviceIndex(1));
+  snapshot.device_traces = {{{}}, {{}, {}}, {{}, {}, {}}};
+  EXPECT_EQ(Recording::create("run", snapshot)->default_device(), DeviceIndex(2));
 }
 
 TEST(RecordingTest, DefaultDeviceIsNeverAnInvalidOne) {
@@ -98,14 +118,6 @@ TEST(RecordingTest, FailsToOpenAFileThatDoesNotExist) {
       Recording::open("/nonexistent/run.pickle");
   ASSERT_TRUE(opened.status().is(StatusKind::kFormat));
   EXPECT_THAT(opened.status().message(), HasSubstr("/nonexistent/run.pickle: "));
-}
-
-TEST(RecordingTest, RequiresAHistoryForReplay) {
-  TraceBuilder trace;
-  EXPECT_TRUE(require_history(*select_device(Recording::create("run", trace.snapshot()), 0))
-                  .is(StatusKind::kFormat));
-  trace.alloc(512, 100);
-  EXPECT_TRUE(require_history(*select_device(Recording::create("run", trace.snapshot()), 0)).ok());
 }
 
 TEST(RecordingTest, LeavesTheTraceOfADeviceWithoutHistoryEmpty) {

@@ -113,7 +113,7 @@ TEST(TimelineTest, SurvivesImplausibleSizes) {
   EXPECT_EQ(analyze(trace.snapshot()).timeline.points.size(), 4U);
 }
 
-TEST(TimelineTest, PeakIsTheFirstEntryThatReachesIt) {
+TEST(TimelineTest, PeakHasFirstEntryThatReachesIt) {
   TraceBuilder trace;
   trace.alloc(512, 100).free(512, 100).alloc(512, 100);
   const Timeline timeline = analyze(trace.snapshot()).timeline;

@@ -11,7 +11,7 @@ namespace ashlar {
 
 inline constexpr DeviceIndex kTraceDevice{0};
 inline constexpr uint64_t kBase = 0x7f0000000000;              // address of the first segment
-inline constexpr uint64_t kFirstChunkEnd = uint64_t{1} << 46;  // see AddressPredictor
+inline constexpr uint64_t kFirstChunkEnd = uint64_t{1} << 46;  // see InferredAllocations::end
 inline constexpr SnapshotBlockState kLive = SnapshotBlockState::kAllocated;
 inline constexpr SnapshotBlockState kCached = SnapshotBlockState::kInactive;
 

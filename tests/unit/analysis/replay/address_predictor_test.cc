@@ -31,7 +31,7 @@ TEST_F(AddressPredictorTest, UsesFoundSpaceFromItsEntryOn) {
   EXPECT_EQ(predictor.allocate(30 * kMiB), kFirstChunkEnd - 64 * kMiB) << "no space is left";
 }
 
-TEST_F(AddressPredictorTest, KeepsFoundSpaceThatIsEmpty) {
+TEST_F(AddressPredictorTest, KeepsRecordedChunkWhenItBecomesEmpty) {
   recorded(20, kFirstChunkEnd - 32 * kMiB);
   recorded(40, kFirstChunkEnd + 100 * kMiB);
   AddressPredictor predictor = addresses();
@@ -41,7 +41,7 @@ TEST_F(AddressPredictorTest, KeepsFoundSpaceThatIsEmpty) {
   EXPECT_EQ(predictor.allocate(60 * kMiB), first);
 }
 
-TEST_F(AddressPredictorTest, PlacesInferredAllocationsByTheRule) {
+TEST_F(AddressPredictorTest, PlacesInferredAllocationsByDriverRule) {
   recorded(20, kFirstChunkEnd - 32 * kMiB);
   recorded(2, kFirstChunkEnd - 8 * kMiB);
   AddressPredictor predictor = addresses();
@@ -52,7 +52,7 @@ TEST_F(AddressPredictorTest, PlacesInferredAllocationsByTheRule) {
       << "4 MiB were inferred elsewhere";
 }
 
-TEST_F(AddressPredictorTest, OpensAGapWithinAMovedRange) {
+TEST_F(AddressPredictorTest, OpensGapWithinMovedRange) {
   recorded(20, kFirstChunkEnd - 32 * kMiB);
   recorded(20, kFirstChunkEnd - 192 * kMiB);
   recorded(20, kFirstChunkEnd - 96 * kMiB);

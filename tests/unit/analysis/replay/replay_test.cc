@@ -49,6 +49,23 @@ TEST_F(ReplayTest, CompletesThePendingFreeOfADisplacedBlock) {
   EXPECT_EQ(result.same_address_count, 2U);
 }
 
+// The work of a replay does not depend on the requested sizes.
+TEST_F(ReplayTest, MapsImplausibleSizesInLargeGranules) {
+  constexpr size_t kTiB = 1024 * kGiB;
+  for (uint64_t i = 0; i < 60; ++i) trace_.alloc(kBase + i * kTiB, kTiB);
+  options_.capacity_bytes = sim::kMaxCapacityBytes;
+  AllocatorOptions paged;
+  paged.engine = EngineKind::kPaged;
+  AllocatorOptions expandable = options_.recorded;
+  expandable.expandable_segments = true;
+  for (const AllocatorOptions& settings : {paged, expandable}) {
+    options_.allocator = settings;
+    const ReplayResult result = replayed();
+    EXPECT_TRUE(result.ooms.empty());
+    EXPECT_LE(result.driver.count_of(DeviceCall::kMap), 65'536U);
+  }
+}
+
 TEST_F(ReplayTest, StopsWhenCancelled) {
   trace_.add(TraceAction::kSegmentAlloc, kBase, 20 * kMiB).alloc(kBase, 20 * kMiB);
   const Allocations allocations = find_allocations(trace_.snapshot(), options_.device);
@@ -87,7 +104,7 @@ TEST_F(ReplayTest, PlacesPreexistingAllocationsInTheirPool) {
   for (const AllocatorOptions& settings : {options_.recorded, other_settings()}) {
     options_.allocator = settings;
     const ReplayResult result = replayed();
-    EXPECT_EQ(result.reserved.front().reserved_bytes, 40 * kMiB);
+    EXPECT_EQ(result.start_reserved_bytes, 40 * kMiB);
     EXPECT_EQ(result.stats.reserved_bytes.all.peak, 60 * kMiB);
     EXPECT_EQ(result.free_count, 1U);
   }
@@ -126,7 +143,7 @@ TEST_F(ReplayTest, SkipsInitiallyCachedSegmentsThatDoNotFit) {
   options_.capacity_bytes = 30 * kMiB;
   const ReplayResult result = replayed();
   EXPECT_TRUE(result.ooms.empty());
-  EXPECT_EQ(result.reserved.front().reserved_bytes, 20 * kMiB);
+  EXPECT_EQ(result.start_reserved_bytes, 20 * kMiB);
 }
 
 // Both segments are cached when the pool is released; the default pool keeps its segment.
@@ -176,8 +193,8 @@ TEST_F(ReplayTest, SkipsAllocationsOfZeroBytes) {
   EXPECT_FALSE(result.fidelity->first_divergence);
 }
 
-// Every miss polls the pending frees. If they complete in the order of the requests, it polls a
-// single event.
+// Every miss polls the pending frees. If they complete in the order of the requests, each poll
+// queries a single event.
 TEST_F(ReplayTest, PollsOneEventForPendingFreesThatCompleteInOrder) {
   constexpr uint64_t kCount = 300;
   for (uint64_t i = 0; i < kCount; ++i) {

@@ -32,8 +32,8 @@ class ReportTest : public testing::Test {
 
   Report run_report() {
     options_.allocator = options_.recorded;
-    const Allocations allocations = find_allocations(trace_.snapshot(), options_.device);
-    Result<Report> report = make_report(trace_.snapshot(), allocations, options_);
+    const DeviceRecording run(Recording::create("run", trace_.snapshot()), options_.device);
+    Result<Report> report = make_report(run, options_);
     EXPECT_TRUE(report.ok()) << report.status().to_string();
     return report.ok() ? *std::move(report) : Report();
   }
@@ -49,10 +49,10 @@ class ReportTest : public testing::Test {
 };
 
 TEST_F(ReportTest, ReplaysAlternativesUnderTheRecordedLimit) {
-  EXPECT_EQ(run_report().replayed.stats.reserved_bytes.all.peak, 132 * kMiB);
+  EXPECT_EQ(run_report().replayed->stats.reserved_bytes.all.peak, 132 * kMiB);
   options_.recorded.memory_fraction = 0.005;  // 40.96 MiB
   const Report report = run_report();
-  EXPECT_LE(report.replayed.stats.reserved_bytes.all.peak, 40 * kMiB);
+  EXPECT_LE(report.replayed->stats.reserved_bytes.all.peak, 40 * kMiB);
   ASSERT_FALSE(report.alternatives.empty());
   for (const Alternative& other : report.alternatives) {
     EXPECT_LE(other.peak_reserved_bytes, 40 * kMiB) << other.setting.conf;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests candidate settings, their replays, and the choice of the best setting.
+// Tests the replays of candidate settings, and the choice of the best setting.
 #include "analysis/replay/tune.h"
 
 #include <gmock/gmock.h>
@@ -15,156 +15,6 @@
 
 namespace ashlar {
 namespace {
-
-using ::testing::Contains;
-using ::testing::Each;
-using ::testing::Not;
-
-AllocatorOptions pytorch_defaults() {
-  AllocatorOptions options;
-  options.engine = EngineKind::kClassic;
-  options.pytorch_compatible = true;
-  return options;
-}
-
-AllocatorOptions paged_defaults() {
-  AllocatorOptions options;
-  options.engine = EngineKind::kPaged;
-  return options;
-}
-
-std::vector<std::string> confs(const std::vector<Setting>& settings) {
-  std::vector<std::string> all;
-  all.reserve(settings.size());
-  for (const Setting& setting : settings) all.push_back(setting.conf);
-  return all;
-}
-
-TEST(SettingsTest, ListsTheRecordedSettingFirstAndOnce) {
-  AllocatorOptions recorded = pytorch_defaults();
-  recorded.expandable_segments = true;
-  const std::vector<Setting> settings = candidate_settings({.recorded = recorded});
-  EXPECT_EQ(settings[0].conf, "expandable_segments:True");
-  EXPECT_TRUE(settings[0].is_recorded);
-  EXPECT_EQ(settings[1].conf, "");
-  const std::vector<std::string> all = confs(settings);
-  EXPECT_EQ(std::count(all.begin(), all.end(), "expandable_segments:True"), 1);
-  for (size_t i = 1; i < settings.size(); ++i) EXPECT_FALSE(settings[i].is_recorded);
-}
-
-TEST(SettingsTest, IncludesCommonRecommendations) {
-  const auto all = confs(candidate_settings({.recorded = pytorch_defaults()}));
-  for (const char* conf :
-       {"", "expandable_segments:True", "max_split_size_mb:64", "max_split_size_mb:128",
-        "max_split_size_mb:256", "max_split_size_mb:512", "roundup_power2_divisions:4",
-        "roundup_power2_divisions:8", "large_segment_size_mb:64"}) {
-    EXPECT_THAT(all, Contains(conf));
-  }
-  EXPECT_THAT(all, Contains(testing::HasSubstr(":[")));
-}
-
-TEST(SettingsTest, TriesGarbageCollectionOnlyUnderALimit) {
-  const auto mentions_it = testing::HasSubstr("garbage_collection_threshold");
-  EXPECT_THAT(confs(candidate_settings({.recorded = pytorch_defaults()})), Each(Not(mentions_it)));
-  EXPECT_THAT(confs(candidate_settings({.recorded = pytorch_defaults(), .is_capped = true})),
-              Contains(mentions_it));
-  AllocatorOptions half = pytorch_defaults();
-  half.memory_fraction = 0.5;
-  const std::vector<Setting> settings = candidate_settings({.recorded = half});
-  EXPECT_THAT(confs(settings), Contains(mentions_it));
-  for (const Setting& setting : settings) EXPECT_EQ(setting.options.memory_fraction, 0.5);
-}
-
-TEST(SettingsTest, KeepsTheRecordedLimitUnlessOverridden) {
-  AllocatorOptions half = pytorch_defaults();
-  half.memory_fraction = 0.5;
-  half.expandable_segments = true;
-  const Result<Setting> kept = parse_setting("max_split_size_mb:64", half);
-  ASSERT_TRUE(kept.ok()) << kept.status().to_string();
-  EXPECT_EQ(kept->options.memory_fraction, 0.5);
-  EXPECT_FALSE(kept->options.expandable_segments) << "the text replaces everything but the limit";
-  EXPECT_EQ(kept->conf, "max_split_size_mb:64");
-  EXPECT_EQ(parse_setting("per_process_memory_fraction:1.0", half)->options.memory_fraction, 1.0);
-  EXPECT_FALSE(parse_setting("max_split_size_mb:many", half).ok());
-}
-
-TEST(SettingsTest, KeepsPyTorchCompatibilityAsRecorded) {
-  for (const bool is_compatible : {true, false}) {
-    AllocatorOptions recorded = pytorch_defaults();
-    recorded.pytorch_compatible = is_compatible;
-    for (const Setting& setting : candidate_settings({.recorded = recorded})) {
-      if (setting.options.engine != EngineKind::kClassic) continue;
-      EXPECT_EQ(setting.options.pytorch_compatible, is_compatible) << setting.conf;
-    }
-  }
-}
-
-TEST(SettingsTest, ListsPagedPoliciesLastAndTheDefaultFirst) {
-  const std::vector<Setting> settings = candidate_settings({.recorded = pytorch_defaults()});
-  std::vector<std::string> paged_confs;
-  for (const Setting& setting : settings) {
-    const bool is_paged = setting.options.engine == EngineKind::kPaged;
-    if (is_paged) paged_confs.push_back(setting.conf);
-    EXPECT_EQ(is_paged, !paged_confs.empty()) << setting.conf;
-  }
-  EXPECT_THAT(paged_confs, testing::ElementsAre("", "policy:lean", "policy:fast"));
-}
-
-TEST(SettingsTest, ComparesAPagedRunWithAllOtherSettings) {
-  AllocatorOptions recorded = paged_defaults();
-  recorded.policy = PagedPolicy::kLean;
-  const std::vector<Setting> settings = candidate_settings({.recorded = recorded});
-  EXPECT_EQ(settings[0].conf, "policy:lean");
-  EXPECT_TRUE(settings[0].is_recorded);
-  std::vector<std::string> texts;
-  for (const Setting& setting : settings)
-    texts.push_back(format_setting(setting, RecordedAllocator::kAshlar));
-  EXPECT_EQ(std::count(texts.begin(), texts.end(), "engine:paged,policy:lean"), 1);
-  for (const char* text : {"engine:paged", "engine:paged,policy:fast", "engine:classic",
-                           "engine:classic,expandable_segments:True"}) {
-    EXPECT_THAT(texts, Contains(text));
-  }
-}
-
-TEST(SettingsTest, ParsesTextForTheRecordedEngineByDefault) {
-  EXPECT_EQ(parse_setting("", pytorch_defaults())->options.engine, EngineKind::kClassic);
-  EXPECT_EQ(parse_setting("policy:lean", paged_defaults())->options.engine, EngineKind::kPaged);
-  const Result<Setting> other = parse_setting("engine:paged,policy:lean", pytorch_defaults());
-  EXPECT_EQ(other->options.engine, EngineKind::kPaged);
-  EXPECT_EQ(other->conf, "policy:lean") << "the engine is separate";
-}
-
-TEST(SettingsTest, IgnoresOptionsThatTheEngineIgnores) {
-  AllocatorOptions classic = pytorch_defaults();
-  classic.policy = PagedPolicy::kLean;
-  EXPECT_TRUE(same_policy(classic, pytorch_defaults()));
-  AllocatorOptions paged = paged_defaults();
-  paged.expandable_segments = true;
-  paged.pytorch_compatible = true;
-  EXPECT_TRUE(same_policy(paged, paged_defaults()));
-  paged.policy = PagedPolicy::kFast;
-  EXPECT_FALSE(same_policy(paged, paged_defaults()));
-  EXPECT_FALSE(same_policy(pytorch_defaults(), paged_defaults()));
-}
-
-TEST(SettingsTest, RecognizesPyTorchCompatibleRuns) {
-  EXPECT_EQ(recorded_allocator_of(pytorch_defaults()), RecordedAllocator::kPytorch);
-  EXPECT_EQ(recorded_allocator_of(paged_defaults()), RecordedAllocator::kAshlar);
-  AllocatorOptions ours = pytorch_defaults();
-  ours.pytorch_compatible = false;
-  EXPECT_EQ(recorded_allocator_of(ours), RecordedAllocator::kAshlar);
-}
-
-TEST(SettingsTest, OmitsTheEngineForPyTorch) {
-  const Setting classic = *parse_setting("max_split_size_mb:64", pytorch_defaults());
-  const Setting paged = *parse_setting("engine:paged", pytorch_defaults());
-  EXPECT_TRUE(can_set(classic, RecordedAllocator::kPytorch));
-  EXPECT_FALSE(can_set(paged, RecordedAllocator::kPytorch));
-  EXPECT_TRUE(can_set(paged, RecordedAllocator::kAshlar));
-  EXPECT_EQ(format_setting(classic, RecordedAllocator::kPytorch), "max_split_size_mb:64");
-  EXPECT_EQ(format_setting(classic, RecordedAllocator::kAshlar),
-            "engine:classic,max_split_size_mb:64");
-}
 
 Trial make_trial(std::string conf, size_t peak_bytes, double driver_us, size_t oom_count = 0) {
   Trial trial;
@@ -199,6 +49,25 @@ TEST(BestTrial, RanksByReservedThenDriverTimeThenTextLength) {
   EXPECT_EQ(best_for_pytorch({make_trial("a", 10, 1), make_trial("b", 10, 1)}), 0U);
 }
 
+TEST(BestTrial, PrefersTheSimplerSettingWithin1Percent) {
+  EXPECT_EQ(best_for_pytorch({make_trial("a:1,b:2", 1000, 1), make_trial("c:1", 1009, 9)}), 1U);
+  EXPECT_EQ(best_for_pytorch({make_trial("a:1,b:2", 1000, 1), make_trial("c:1", 1011, 1)}), 0U);
+  // Commas within a list do not separate options.
+  EXPECT_EQ(
+      best_for_pytorch({make_trial("a:1,b:2", 1000, 1), make_trial("c:[1:2,3:4,5:6]", 1009, 1)}),
+      1U);
+}
+
+TEST(BestTrial, KeepsTheRecordedSettingIfOthersSaveLessThan1Percent) {
+  Trial recorded = make_trial("a:1,b:2,c:3", 1010, 5);
+  recorded.setting.is_recorded = true;
+  EXPECT_EQ(best_for_pytorch({recorded, make_trial("", 1000, 1)}), 0U);
+  recorded.peak_reserved_bytes = 1011;
+  EXPECT_EQ(best_for_pytorch({recorded, make_trial("", 1000, 1)}), 1U);
+  recorded.oom_count = 1;
+  EXPECT_EQ(best_for_pytorch({recorded, make_trial("", 1011, 1)}), 1U);
+}
+
 TEST(BestTrial, OffersOtherEnginesOnlyToAshlar) {
   const std::vector<Trial> trials = {make_trial("a", 20, 1), make_paged_trial("", 10)};
   EXPECT_EQ(best_trial(trials, RecordedAllocator::kPytorch), 0U);
@@ -228,7 +97,8 @@ class TuneTest : public testing::Test {
       trace_.free(at, bytes);
       at += bytes;
     }
-    options_.recorded = pytorch_defaults();
+    options_.recorded.engine = EngineKind::kClassic;
+    options_.recorded.pytorch_compatible = true;
     options_.capacity_bytes = 8 * kGiB;
   }
 
@@ -271,7 +141,8 @@ TEST_F(TuneTest, ReportsThePagedEngineSeparatelyForPyTorch) {
 }
 
 TEST_F(TuneTest, ConsidersAllEnginesForAPagedRun) {
-  options_.recorded = paged_defaults();
+  options_.recorded = {};
+  options_.recorded.engine = EngineKind::kPaged;
   const TuneResult result = run_tune();
   EXPECT_EQ(result.allocator_kind, RecordedAllocator::kAshlar);
   ASSERT_TRUE(result.best);
@@ -306,12 +177,34 @@ TEST_F(TuneTest, FindsASufficientCapacityToWithinOneStep) {
   }
 }
 
-TEST_F(TuneTest, FindsTheMinimumAboveATooSmallDevice) {
+TEST_F(TuneTest, FindsMinCapacityWhenDeviceIsTooSmall) {
   options_.find_min_capacity = true;
   options_.capacity_bytes = 40 * kMiB;
   const TuneResult result = run_tune();
   EXPECT_GT(trial_with(result, "").oom_count, 0U);
   EXPECT_EQ(trial_with(result, "").min_capacity_bytes, 56 * kMiB);
+}
+
+TEST_F(TuneTest, StopsSearchThatMakesTooManyDriverCalls) {
+  options_.find_min_capacity = true;
+  // Two streams alternate, so that each request flushes the cache if only one request fits.
+  TraceBuilder flushing;
+  for (int round = 0; round < 20; ++round) {
+    for (const uint64_t stream : {0, 1}) {
+      flushing.alloc(kBase, kGiB, stream).free(kBase, kGiB, stream);
+    }
+  }
+  trace_ = flushing;
+  options_.capacity_bytes = 8 * kGiB;
+  options_.max_search_driver_calls = 3000;
+  const TuneResult result = run_tune();
+  const Trial& expandable = trial_with(result, "expandable_segments:True");
+  EXPECT_TRUE(expandable.is_min_capacity_bound);
+  EXPECT_GT(expandable.min_capacity_bytes, kGiB);
+  EXPECT_LT(expandable.min_capacity_bytes, 8 * kGiB);
+  // A plain segment takes few calls.
+  EXPECT_FALSE(trial_with(result, "").is_min_capacity_bound);
+  EXPECT_EQ(trial_with(result, "").min_capacity_bytes, kGiB);
 }
 
 TEST_F(TuneTest, CountsPreexistingAllocationsForTheMinimum) {
