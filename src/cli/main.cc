@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/help/help_formatter.h"
@@ -31,10 +32,11 @@ struct CommandGroup {
 const std::vector<CommandGroup>& command_groups() {
   static const std::vector<CommandGroup> groups = {
       {"Recordings",
-       {&kReport, &kExplainOom, &kLeaks, &kView, &kTune, &kReplay, &kDiff, &kGate, &kExport}},
+       {&kReport, &kExplainOom, &kLeaks, &kAnnotateSource, &kView, &kWhatIf, &kTune, &kReplay,
+        &kDiff, &kGate, &kExport}},
       {"Running processes", {&kTop}},
       {"Devices and allocators", {&kInfo, &kConfig, &kBench, &kDemo}},
-      {"Symmetric memory", {&kSymmRun, &kSymmBench}},
+      {"Symmetric memory", {&kRun, &kSymmBench}},
       {"Help", {&kHelp, &kCompletion}},
   };
   return groups;
@@ -49,6 +51,8 @@ struct PreparedCommand {
 
 std::vector<PreparedCommand> prepare_all(CLI::App& parser);
 std::optional<std::string> unknown_command_message(const std::vector<std::string>& arguments);
+std::vector<std::string> without_separator(const CLI::App& parser,
+                                           std::vector<std::string> arguments);
 std::string usage_message(const CLI::App& parser, const CLI::ParseError& error);
 ExitCode run_prepared(const PreparedCommand& command, const Environment& environment,
                       Console& console);
@@ -62,8 +66,9 @@ ExitCode run(const std::vector<std::string>& arguments, const Environment& envir
     return ExitCode::kInvalidArgument;
   }
   try {
-    // CLI11 expects the arguments in reverse order.
-    parser.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    std::vector<std::string> words = without_separator(parser, arguments);
+    std::reverse(words.begin(), words.end());  // as CLI11 expects
+    parser.parse(std::move(words));
   } catch (const CLI::CallForVersion&) {
     console.print(parser.version() + "\n");
     return ExitCode::kSuccess;
@@ -100,14 +105,14 @@ std::vector<PreparedCommand> prepare_all(CLI::App& parser) {
   // The footer is set last, because sub-commands inherit the footer that is set when they are
   // added.
   parser.footer(
-      fmt::format("Run \"ashlar help COMMAND\" for a command, \"ashlar help environment\" for "
-                  "variables.\nExit codes: {}.",
+      fmt::format("See \"ashlar help COMMAND\", and \"ashlar help environment\" for "
+                  "variables.\nExit code: {}.",
                   kExitCodes));
   return commands;
 }
 
-// Returns an error message if the command is unknown. Checked before parsing, because CLI11 reports
-// a mistyped command as a missing command.
+// Returns an error message if the command is missing or unknown. Checked before parsing, because
+// CLI11 reports a mistyped command as a missing command.
 std::optional<std::string> unknown_command_message(const std::vector<std::string>& arguments) {
   if (arguments.empty()) return "missing command; see ashlar --help";
   const std::string& wanted = arguments.front();
@@ -117,12 +122,31 @@ std::optional<std::string> unknown_command_message(const std::vector<std::string
   for (const CommandGroup& group : command_groups()) {
     for (const Subcommand* command : group.commands) known.push_back(command->name);
   }
-  if (std::find(known.begin(), known.end(), wanted) != known.end()) return std::nullopt;
+  const bool is_known = std::find(known.begin(), known.end(), wanted) != known.end();
+  if (is_known || wanted == kOldRunName) return std::nullopt;
   if (const std::optional<std::string_view> nearest = nearest_name(wanted, known)) {
     return fmt::format("unknown command \"{}\"; did you mean {}?", wanted, *nearest);
   }
   return fmt::format("unknown command \"{}\" (expected one of {}); see ashlar --help", wanted,
                      fmt::join(known, ", "));
+}
+
+// Removes the "--" between the options of a command and the program that it runs. CLI11 would take
+// the words after "--" for arguments of `ashlar` itself.
+std::vector<std::string> without_separator(const CLI::App& parser,
+                                           std::vector<std::string> arguments) {
+  const std::vector<const CLI::App*> named = parser.get_subcommands(
+      [&arguments](const CLI::App* command) { return command->check_name(arguments.front()); });
+  if (named.empty() || !named.front()->get_prefix_command()) return arguments;
+  for (size_t i = 1; i < arguments.size() && arguments[i].starts_with("-"); ++i) {
+    if (arguments[i] == "--") {
+      arguments.erase(arguments.begin() + static_cast<ptrdiff_t>(i));
+      break;
+    }
+    const CLI::Option* option = named.front()->get_option_no_throw(arguments[i]);
+    if (option != nullptr && option->get_type_size() > 0) ++i;  // skips the value
+  }
+  return arguments;
 }
 
 // Names the first unknown argument and the nearest option. If no argument is unknown, returns

@@ -63,20 +63,25 @@ struct Subcommand {
   bool ignores_environment = false;
 };
 
+// A name of kRun that scripts of earlier versions use.
+inline constexpr const char* kOldRunName = "symm-run";
+
 extern const Subcommand kInfo;
 extern const Subcommand kConfig;
 extern const Subcommand kBench;
 extern const Subcommand kSymmBench;
-extern const Subcommand kSymmRun;
+extern const Subcommand kRun;
 extern const Subcommand kDemo;
 extern const Subcommand kExport;
 extern const Subcommand kReplay;
 extern const Subcommand kReport;
 extern const Subcommand kLeaks;
+extern const Subcommand kAnnotateSource;
 extern const Subcommand kDiff;
 extern const Subcommand kGate;
 extern const Subcommand kTune;
 extern const Subcommand kExplainOom;
+extern const Subcommand kWhatIf;
 extern const Subcommand kView;
 extern const Subcommand kTop;
 extern const Subcommand kHelp;

@@ -214,7 +214,7 @@ TEST(CliUsageTest, ListsCommandsForUnknownCommand) {
   const CliOutcome outcome = run_cli({.arguments = {"frobnicate"}});
   EXPECT_EQ(outcome.exit_code, kExitInvalidArgument);
   EXPECT_THAT(outcome.err,
-              AllOf(HasSubstr("\"frobnicate\""), HasSubstr("report, oom, leaks, view, "),
+              AllOf(HasSubstr("\"frobnicate\""), HasSubstr("report, oom, leaks, annotate, view, "),
                     HasSubstr("ashlar --help")));
 }
 

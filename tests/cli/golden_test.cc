@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Compares the text output of commands with golden files. The first line of a golden file is its
-// command; tools/bless.py writes the rest.
+// command; tools/bless.py writes the lines below it.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -18,7 +18,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr size_t kMaxResidentBytes = size_t{256} << 20;
+constexpr size_t kMaxFileBytes = 10'000;
+// Limit on the processor time of a command. The wall time also depends on the load of the machine.
+constexpr double kMaxCpuMs = 10'000;
+constexpr size_t kMaxCpuSeconds = 60;  // ends a command that would take minutes
 
 class CliHostileInputTest : public ::testing::Test {
  protected:
@@ -37,6 +40,7 @@ class CliHostileInputTest : public ::testing::Test {
   // A sanitizer's own memory counts as resident, so its presence disables the check.
   static void expect_small([[maybe_unused]] const CliOutcome& outcome) {
 #if !defined(ASHLAR_TEST_SANITIZED)
+    constexpr size_t kMaxResidentBytes = size_t{256} << 20;
     EXPECT_LT(outcome.peak_resident_bytes, kMaxResidentBytes);
 #endif
   }
@@ -55,28 +59,55 @@ TEST_F(CliHostileInputTest, RejectsSmallFilesThatNeedMuchMemory) {
   }
 }
 
-TEST_F(CliHostileInputTest, AnalyzesSmallFilesInLittleMemory) {
+// Parameterized by the index of a file that readers accept.
+class CliSmallFileTest : public CliHostileInputTest, public ::testing::WithParamInterface<size_t> {
+ public:
+  static constexpr size_t kFileCount = 11;
+  static std::vector<HostileFile> accepted_files() {
+    std::vector<HostileFile> files = hostile_files();
+    std::erase_if(files, [](const HostileFile& each) { return each.is_rejected; });
+    return files;
+  }
+};
+
+TEST_P(CliSmallFileTest, IsAnalyzedWithinMemoryAndTimeLimits) {
 #if defined(ASHLAR_TEST_SANITIZED)
   GTEST_SKIP() << "SKIPPED: takes minutes with a sanitizer; run preset release";
 #endif
-  for (const HostileFile& hostile : hostile_files()) {
-    if (hostile.is_rejected) continue;
-    const std::string file = write(hostile.name, hostile.bytes);
-    const std::vector<std::vector<std::string>> commands = {
-        {"report", file, "--json"}, {"oom", file, "--json"},
-        {"leaks", file, "--json"},  {"tune", file, "--json"},
-        {"replay", file, "--json"}, {"diff", file, file, "--json"},
-        {"gate", file, file},       {"export", file, "--to", "json", "-o", "/dev/null"},
-    };
-    for (const std::vector<std::string>& command : commands) {
-      SCOPED_TRACE(hostile.name + " " + command[0]);
-      const CliOutcome outcome = run_cli({.arguments = command});
-      EXPECT_EQ(outcome.signal, 0);
-      EXPECT_NE(outcome.exit_code, kExitUnreadableInput) << outcome.err;
-      expect_small(outcome);
-    }
+  const std::vector<HostileFile> files = accepted_files();
+  ASSERT_EQ(files.size(), kFileCount);
+  const HostileFile& hostile = files[GetParam()];
+  ASSERT_LE(hostile.bytes.size(), kMaxFileBytes) << hostile.name;
+  const std::string file = write(hostile.name, hostile.bytes);
+  const std::vector<std::vector<std::string>> commands = {
+      {"report", file, "--json"},
+      {"oom", file, "--json"},
+      {"leaks", file, "--json"},
+      {"tune", file, "--json"},
+      {"tune", file, "--min-capacity", "--json"},
+      {"whatif", file, "--drop", "class:activations", "--json"},
+      {"whatif", file, "--keep-grads", "--conf", "expandable_segments:True"},
+      {"replay", file, "--json"},
+      {"annotate", file, "--json"},
+      {"diff", file, file, "--json"},
+      {"gate", file, file},
+      {"export", file, "--to", "json", "-o", "/dev/null"},
+      {"export", file, "--to", "perfetto", "-o", "/dev/null"},
+      {"export", file, "--to", "csv", "-o", "/dev/null"},
+      {"view", file, "-o", "/dev/null"},
+  };
+  for (const std::vector<std::string>& command : commands) {
+    SCOPED_TRACE(hostile.name + " " + command[0]);
+    const CliOutcome outcome = run_cli({.arguments = command, .max_cpu_seconds = kMaxCpuSeconds});
+    EXPECT_EQ(outcome.signal, 0);
+    EXPECT_LT(outcome.cpu_ms, kMaxCpuMs);
+    EXPECT_NE(outcome.exit_code, kExitUnreadableInput) << outcome.err;
+    expect_small(outcome);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Files, CliSmallFileTest,
+                         ::testing::Range(size_t{0}, CliSmallFileTest::kFileCount));
 
 TEST_F(CliHostileInputTest, ReportsThatReadingNeedsMoreMemoryThanAvailable) {
 #if defined(ASHLAR_TEST_SANITIZED)

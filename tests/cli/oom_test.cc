@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <string>
 
 #include "cli/cli_json.h"
@@ -83,7 +84,7 @@ TEST(OomCommand, PrintsNoSettingIfOnlyPagedEngineFits) {
   const CliOutcome outcome = run_cli({{"oom", trace("graph_pools.1"), "--capacity", "475MiB"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("None of PyTorch's settings completes"));
-  EXPECT_THAT(outcome.out, HasSubstr("PyTorch has no setting for it"));
+  EXPECT_THAT(outcome.out, HasSubstr("ashlar.torch.enable()"));
   EXPECT_THAT(outcome.out, testing::Not(HasSubstr("ALLOC_CONF")));
 }
 
@@ -94,7 +95,69 @@ TEST(OomCommand, TextShowsInferredLimit) {
   EXPECT_THAT(outcome.out, HasSubstr("about 2.79 GiB (2.79 GiB was granted, 2.80 GiB refused)"));
   EXPECT_THAT(outcome.out, HasSubstr("26.00 MiB"));
   EXPECT_THAT(outcome.out, HasSubstr("142.44 MiB"));
-  EXPECT_THAT(outcome.out, HasSubstr("Best: PYTORCH_CUDA_ALLOC_CONF=\"expandable_segments:True\""));
+  EXPECT_THAT(outcome.out, HasSubstr("PYTORCH_CUDA_ALLOC_CONF=\"expandable_segments:True\""));
+}
+
+TEST(OomCommand, PrintsVerdictFirst) {
+  const CliOutcome outcome = run_cli({{"oom", trace("oom.1")}});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out.substr(0, 250),
+              HasSubstr("Fragmentation, not a lack of memory: 140.46 MiB is free"));
+  const Json verdict = run_json({"oom", trace("oom.1")})["verdict"];
+  EXPECT_EQ(verdict["reason"], "fragmented");
+  EXPECT_EQ(verdict["paste"], "PYTORCH_CUDA_ALLOC_CONF=\"expandable_segments:True\"");
+  EXPECT_EQ(verdict["best"]["conf"], "expandable_segments:True");
+  EXPECT_EQ(verdict["paged"]["engine"], "paged");
+  EXPECT_EQ(verdict["excess_bytes"], 0);
+}
+
+TEST(OomCommand, ReportsThatNoSettingHelpsAndLargestLines) {
+  const std::string file = ASHLAR_GOLDEN_FOLDER "/recordings/transformer.pickle.xz";
+  const Json answer = run_json({"oom", file, "--cap", "150MiB"});
+  const Json& verdict = answer["verdict"];
+  EXPECT_EQ(verdict["reason"], "in_use");
+  EXPECT_EQ(verdict["needed_bytes"], answer["recorded"]["peak_requested_bytes"]);
+  EXPECT_EQ(verdict["excess_bytes"], verdict["needed_bytes"].get<int64_t>() - (150 << 20));
+  EXPECT_TRUE(answer["fitting"].empty());
+  EXPECT_TRUE(verdict["paste"].is_null());
+  int64_t held = 0;
+  for (const Json& holder : answer["holders"]) held += holder["bytes"].get<int64_t>();
+  EXPECT_EQ(held, answer["live_requested_bytes"]);
+  EXPECT_THAT(answer["categories"].dump(), HasSubstr("activations"));
+  const CliOutcome text = run_cli({{"oom", file, "--cap", "150MiB"}});
+  EXPECT_THAT(text.out, HasSubstr("the run needs at least 161.46 MiB, limit 150.00 MiB"));
+  EXPECT_THAT(text.out, HasSubstr("No setting and no engine helps. Use at least 11.46 MiB less"));
+  EXPECT_THAT(text.out, HasSubstr("torch.utils.checkpoint"));
+}
+
+TEST(OomCommand, ReportsRequestAboveAnyLimit) {
+  const std::string file = ASHLAR_GOLDEN_FOLDER "/recordings/transformer.pickle.xz";
+  const CliOutcome text = run_cli({{"oom", file, "--cap", "1MiB"}});
+  EXPECT_THAT(text.out, HasSubstr("The request alone exceeds the limit"));
+  EXPECT_THAT(text.out, HasSubstr("shape that was requested."));
+  EXPECT_THAT(text.out, HasSubstr("helps. Request at least"));
+  EXPECT_THAT(text.out, testing::Not(HasSubstr("less at the lines")));
+}
+
+TEST(OomCommand, ReportsThatRunCompletesUnderGivenLimit) {
+  const CliOutcome text = run_cli({{"oom", trace("oom.1"), "--capacity", "80GiB"}});
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("completes under 80.00 GiB"));
+  EXPECT_THAT(text.out, HasSubstr("The recorded failure at entry 480 does not occur"));
+  const Json answer = run_json({"oom", trace("oom.1"), "--capacity", "80GiB"});
+  EXPECT_EQ(answer["out_of_memory"], false);
+  EXPECT_EQ(answer["limit"]["at_least_bytes"], int64_t{80} << 30);
+  EXPECT_EQ(answer["limit"]["is_inferred"], false);
+}
+
+TEST(OomCommand, ComparesPeaksWithTheRequestsLikeTune) {
+  const Json answer = run_json({"oom", trace("oom.1")});
+  const Json tuned = run_json({"tune", trace("oom.1")});
+  const auto reserved = answer["verdict"]["best"]["peak_reserved_bytes"].get<double>();
+  char ratio[16];
+  std::snprintf(ratio, sizeof ratio, " %.3f ", reserved / tuned["lower_bound_bytes"].get<double>());
+  const CliOutcome text = run_cli({{"oom", trace("oom.1")}});
+  EXPECT_THAT(text.out, HasSubstr(ratio));
 }
 
 TEST(OomCommand, ReportsNoFailureForCompleteRun) {

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -71,23 +72,58 @@ class AddressSpaceLimit {
   rlimit before_{};
 };
 
-void send_signal(pid_t child, const CliRun& run) {
-  const auto has_ended = [child] {
-    siginfo_t info{};
-    return waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid == child;
-  };
+bool has_ended(pid_t child) {
+  siginfo_t info{};
+  return waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == child;
+}
+
+// Returns 0 if the child has ended.
+double cpu_ms_of_child(pid_t child) {
+  clockid_t clock = 0;
+  timespec used{};
+  if (clock_getcpuclockid(child, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0;
+  return double(used.tv_sec) * 1e3 + double(used.tv_nsec) / 1e6;
+}
+
+// Returns the processor time that the child had used when the signal was sent.
+double send_signal(pid_t child, const CliRun& run) {
   constexpr int kTimeoutMs = 60'000;
   constexpr int kPollMs = 20;
   std::this_thread::sleep_for(std::chrono::milliseconds(run.signal_delay_ms));
-  kill(child, run.signal);
-  for (int waited_ms = 0; waited_ms < kTimeoutMs && !has_ended(); waited_ms += kPollMs) {
+  wait_for_cpu_ms(child, run.signal_after_cpu_ms);
+  const double used_ms = send_signal_stopped(child, run.signal);
+  for (int waited_ms = 0; waited_ms < kTimeoutMs && !has_ended(child); waited_ms += kPollMs) {
     std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));
   }
-  if (!has_ended()) kill(child, SIGKILL);
+  if (!has_ended(child)) kill(child, SIGKILL);
+  return used_ms;
 }
 
 }  // namespace
+
+void wait_for_cpu_ms(pid_t child, double cpu_ms) {
+  while (!has_ended(child) && cpu_ms_of_child(child) < cpu_ms) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+double send_signal_stopped(pid_t child, int signal) {
+  siginfo_t info{};
+  kill(child, SIGSTOP);
+  waitid(P_PID, static_cast<id_t>(child), &info, WSTOPPED | WEXITED | WNOWAIT);
+  const double used_ms = cpu_ms_of_child(child);
+  kill(child, signal);
+  kill(child, SIGCONT);
+  return used_ms;
+}
+
+double cpu_ms_of(const rusage& usage) {
+  const auto ms = [](const timeval& time) {
+    return double(time.tv_sec) * 1e3 + double(time.tv_usec) / 1e3;
+  };
+  return ms(usage.ru_utime) + ms(usage.ru_stime);
+}
 
 CliOutcome run_cli_into(int standard_output, const CliRun& run) {
   std::vector<std::string> arguments = {ASHLAR_CLI_PATH};
@@ -125,7 +161,11 @@ CliOutcome run_cli_into(int standard_output, const CliRun& run) {
   EXPECT_EQ(error, 0) << ASHLAR_CLI_PATH << " cannot be started";
   if (error != 0) return outcome;
 
-  if (run.signal != 0) send_signal(child, run);
+  if (run.max_cpu_seconds > 0) {
+    const rlimit most = {run.max_cpu_seconds, run.max_cpu_seconds + 1};
+    EXPECT_EQ(prlimit(child, RLIMIT_CPU, &most, nullptr), 0);
+  }
+  const double cpu_ms_before_signal = run.signal != 0 ? send_signal(child, run) : 0;
   int status = 0;
   rusage usage = {};
   EXPECT_EQ(wait4(child, &status, 0, &usage), child);
@@ -133,6 +173,8 @@ CliOutcome run_cli_into(int standard_output, const CliRun& run) {
   if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
   outcome.err = contents(err);
   outcome.peak_resident_bytes = static_cast<size_t>(usage.ru_maxrss) * 1024;
+  outcome.cpu_ms = cpu_ms_of(usage);
+  outcome.cpu_ms_after_signal = outcome.cpu_ms - cpu_ms_before_signal;
   return outcome;
 }
 

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(TuneCommand, JsonHasEverySettingAndTheBest) {
-  const CliOutcome outcome = run_cli({{"tune", trace("oom.1"), "--json"}});
+  const CliOutcome outcome = run_cli({{"tune", trace("oom.1"), "--json", "--capacity", "8GiB"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   const Json answer = Json::parse(outcome.out);
@@ -66,7 +66,8 @@ TEST(TuneCommand, PrintsNoSettingIfOnlyPagedEngineFits) {
 }
 
 TEST(TuneCommand, TextMarksRecordedSettingAndEndsWithBest) {
-  const CliOutcome outcome = run_cli({{"tune", trace("oom.1"), "--jobs", "1"}});
+  const CliOutcome outcome =
+      run_cli({{"tune", trace("oom.1"), "--jobs", "1", "--capacity", "8GiB"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("(defaults), as recorded"));
   EXPECT_THAT(outcome.out, HasSubstr("reserves 120.00 MiB ("));
@@ -76,7 +77,8 @@ TEST(TuneCommand, TextMarksRecordedSettingAndEndsWithBest) {
 }
 
 TEST(TuneCommand, MinCapacityIsBetweenRequestedAndReserved) {
-  const CliOutcome outcome = run_cli({{"tune", trace("oom.1"), "--json", "--min-capacity"}});
+  const CliOutcome outcome =
+      run_cli({{"tune", trace("oom.1"), "--json", "--min-capacity", "--capacity", "8GiB"}});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const Json answer = Json::parse(outcome.out);
   constexpr int64_t kStepBytes = int64_t{64} << 20;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The interface of `ashlar view`: its output, the server, its exit code, and the written file.
+// The interface of `ashlar view`: its output, the server, its exit code, and the written file. The
+// file is long because all of them are tested with running servers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 #include "ashlar/unique_fd.h"
 #include "base/units.h"
 #include "cli/cli_json.h"
+#include "cli/run_cli.h"
 #include "unit/http/socket_client.h"
 
 namespace ashlar {
@@ -102,17 +104,23 @@ class ViewServer {
     }
   }
 
+  pid_t pid() const { return pid_; }
   // Sends the signal and waits for the process. Returns its exit code; -1 if a signal ended it.
   int stop(int signal) {
-    kill(pid_, signal);
+    const double before_ms = send_signal_stopped(pid_, signal);
     int status = 0;
-    waitpid(pid_, &status, 0);
+    rusage usage = {};
+    wait4(pid_, &status, 0, &usage);
+    cpu_ms_after_signal_ = cpu_ms_of(usage) - before_ms;
     pid_ = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
+  // The processor time that the process used after the signal.
+  double cpu_ms_after_signal() const { return cpu_ms_after_signal_; }
 
  private:
   pid_t pid_ = 0;
+  double cpu_ms_after_signal_ = 0;
   std::string address_;
 };
 
@@ -127,6 +135,17 @@ TEST(CliViewTest, ServesDocumentsAtPrintedAddress) {
   EXPECT_EQ(code_of(tile), 200);
   EXPECT_TRUE(body_of(tile).starts_with("ASHV"));
   EXPECT_EQ(server.stop(SIGINT), 0);
+}
+
+TEST(CliViewTest, EndsWithinASecondOfProcessorTimeWhileAnalyzing) {
+  ViewServer server({trace("gpt2_capped.1")});
+  ASSERT_EQ(server.scene()["documents"].size(), 1U);
+  constexpr double kEnoughMs = 1000;  // reading and the page take less, the analysis takes more
+  ASSERT_EQ(code_of(server.request("GET d/0/causes.json")), 202);
+  wait_for_cpu_ms(server.pid(), kEnoughMs);
+  ASSERT_EQ(code_of(server.request("GET d/0/causes.json")), 202);
+  EXPECT_EQ(server.stop(SIGINT), 0);
+  EXPECT_LT(server.cpu_ms_after_signal(), 1000);
 }
 
 TEST(CliViewTest, CausesMatchReportAndTune) {
@@ -146,6 +165,45 @@ TEST(CliViewTest, CausesMatchReportAndTune) {
   for (const char* key : {"results", "best", "paste", "paged"}) {
     EXPECT_EQ(causes[key], tune[key]) << key;
   }
+}
+
+TEST(CliViewTest, AnalysesMatchCommands) {
+  const std::string file = std::string(ASHLAR_GOLDEN_FOLDER) + "/recordings/leak_batches.pickle.xz";
+  const std::filesystem::path folder = new_folder();
+  std::filesystem::copy_file(
+      std::filesystem::path(ASHLAR_GOLDEN_FOLDER) / "../../benchmarks/gpu/recordings/programs.py",
+      folder / "train.py");
+  ViewServer server({file, "--source", folder.string()});
+  ASSERT_EQ(server.scene()["documents"].size(), 1U);
+  const auto result = [&](const std::string& name) {
+    while (true) {
+      const std::string answer = server.request("GET d/0/" + name);
+      if (code_of(answer) == 202) continue;
+      EXPECT_EQ(code_of(answer), 200) << answer;
+      Json found = Json::parse(body_of(answer), nullptr, false);
+      found.erase("file");  // the page shows the name only
+      return found;
+    }
+  };
+  const auto printed = [&](const std::vector<std::string>& arguments) {
+    Json found = run_json(arguments);
+    found.erase("file");
+    return found;
+  };
+  EXPECT_EQ(result("oom.json"), printed({"oom", file}));
+  EXPECT_EQ(result("leaks.json"), printed({"leaks", file}));
+  const Json lines = result("annotate.json");
+  EXPECT_EQ(lines, printed({"annotate", file, "--source", folder.string()}));
+  const Json training = result("training.json");
+  const Json report = printed({"report", file});
+  EXPECT_EQ(training["categories"], report["categories"]);
+  EXPECT_EQ(training["iterations"], report["iterations"]);
+  EXPECT_GT(training["phases"].size(), 3U);
+  const Json source = result("source.json?file=0");
+  const Json& first = lines["files"][0]["lines"][0];
+  EXPECT_EQ(source["lines"][first["line"].get<size_t>() - 1], first["text"]);
+  EXPECT_EQ(code_of(server.request("GET d/0/source.json?file=1")), 404);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(CliViewTest, OpensUploadedFile) {
@@ -312,7 +370,7 @@ TEST(CliViewTest, BrowserGetsOneTimeAddressWithoutToken) {
   const std::string ticket = opened_address.substr(origin.size());
   EXPECT_THAT(server.request_path("GET " + ticket),
               HasSubstr("Location: " + server.path() + "\r\n"));
-  EXPECT_EQ(code_of(server.request_path("GET " + ticket)), 404);
+  EXPECT_EQ(code_of(server.request_path("GET " + ticket)), 403);
 }
 
 class CliViewFileTest : public ::testing::Test {

@@ -35,7 +35,7 @@ struct EngineRun {
 };
 
 // Runs PyTorch's defaults, PyTorch's expandable segments, and the paged engine, in this order.
-// Throws like Allocator.
+// Throws if a request fails.
 Result<std::vector<EngineRun>> run_with_engines(const TrainingLoad& load);
 
 }  // namespace ashlar

@@ -13,7 +13,7 @@ namespace ashlar {
 
 // The exit codes in one line, for `ashlar --help` and the man page.
 inline constexpr const char* kExitCodes =
-    "0 success, 1 error or failed check, 2 usage error, 3 unreadable input";
+    "0 success, 1 error or failed check, 2 usage error, 3 unreadable file";
 
 // Returns the man page in the roff language, with the man macros. `version` is the version of
 // Ashlar.

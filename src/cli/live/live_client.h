@@ -27,10 +27,11 @@ class LiveClient {
   pid_t pid() const { return pid_; }
 
   // Requests the current statistics.
-  // kInvalidArgument: the process does not exist or has live monitoring off. kPeerLost: an earlier
-  // request succeeded, but the process can no longer be reached. kDeviceFault: no request has
-  // succeeded yet, and the connection failed. kTimeout: the process did not respond. kFormat: the
-  // response is malformed or has an HTTP status other than 200.
+  // kInvalidArgument: the process does not exist, belongs to another user, or has live monitoring
+  // off. kPeerLost: an earlier request succeeded, but the process can no longer be reached.
+  // kDeviceFault: no request has succeeded yet, and the connection failed or the request was
+  // cancelled. kTimeout: the process did not respond. kFormat: the response is malformed or has an
+  // HTTP status other than 200.
   Result<LiveStats> get_stats();
   // Takes a snapshot of one allocator. Fails like get_stats(), and with kInvalidArgument if the
   // process has no such allocator.

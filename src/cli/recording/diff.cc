@@ -30,6 +30,7 @@ struct DiffArguments {
   std::optional<uint64_t> device{};
   std::string at = "end";
   size_t top = 10;
+  StackDetail stacks = StackDetail::kUserCode;
   bool json = false;
 };
 
@@ -53,12 +54,13 @@ CommandFunction prepare_diff(CLI::App& parser) {
   parser.add_option("NEW", arguments->now, "Snapshot to compare with it")
       ->type_name("FILE")
       ->required();
-  parser.add_option("--at", arguments->at, "end, or peak: the peak of requested bytes in each run")
+  parser.add_option("--at", arguments->at, "end, or peak: the peak of reserved bytes in each run")
       ->check(CLI::IsMember({"end", "peak"}))
       ->capture_default_str();
   parser.add_option("--device", arguments->device, kDeviceHelp);
   parser.add_option("--top", arguments->top, "Number of rows per table; --json prints all")
       ->capture_default_str();
+  add_stacks_option(parser, arguments->stacks);
   add_json_flag(parser, arguments->json);
   return [arguments](const Session& session) { return run_diff(*arguments, session); };
 }
@@ -69,7 +71,7 @@ ExitCode run_diff(const DiffArguments& arguments, const Session& session) {
   const Result<DeviceRecording> now = read_run(arguments.now, arguments.device);
   if (!now.ok()) return print_failure(now.status(), session);
   const ComparisonPoint at = arguments.at == "end" ? ComparisonPoint::kEnd : ComparisonPoint::kPeak;
-  const ComparedRuns compared = compare_runs(*base, *now, at);
+  const ComparedRuns compared = compare_runs(*base, *now, {.at = at, .stacks = arguments.stacks});
   session.console.print(arguments.json ? format_json(diff_json(compared))
                                        : diff_as_text(compared, arguments));
   return ExitCode::kSuccess;
@@ -90,7 +92,8 @@ std::string sides_as_text(const ComparedRuns& compared) {
          fmt::format("{}, device {}", printable(side->run.name()), side->run.device().value())});
   }
   table.add({"difference", difference_text(compared.base.bytes(), compared.now.bytes()), "", ""});
-  return table.to_text();
+  return table.to_text() + other_devices_text(compared.base.run) +
+         other_devices_text(compared.now.run);
 }
 
 // Formats rows as a table. `label_lines` returns the label of a row as one or more lines.
@@ -123,7 +126,7 @@ std::string rows_as_text(const std::vector<DiffRow>& rows, size_t top, LabelLine
 
 std::string diff_as_text(const ComparedRuns& compared, const DiffArguments& arguments) {
   const auto stack = [&](uint64_t key) {
-    return stack_lines(compared.stacks.frames(static_cast<uint32_t>(key)), kFramesShown);
+    return stack_lines_of(compared.stacks, static_cast<uint32_t>(key), arguments.stacks);
   };
   const auto size_class = [](uint64_t key) {
     return std::vector<std::string>{fmt::format("from {}", format_bytes(size_t{1} << key))};
@@ -135,12 +138,13 @@ std::string diff_as_text(const ComparedRuns& compared, const DiffArguments& argu
   const bool is_at_end = arguments.at == "end";
   return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}",
                      bold(is_at_end ? "Live allocations at the end"
-                                    : "Live allocations at the peak of requested bytes"),
+                                    : "Live allocations at the peak of reserved bytes"),
                      sides_as_text(compared), bold("By stack"),
                      rows_as_text(compared.diff.by_stack, arguments.top, stack), bold("By size"),
                      rows_as_text(compared.diff.by_size_class, arguments.top, size_class),
                      bold("By stream"),
-                     rows_as_text(compared.diff.by_stream, arguments.top, stream));
+                     rows_as_text(compared.diff.by_stream, arguments.top, stream)) +
+         lines_note(compared.stacks);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ namespace {
 CommandFunction prepare_export(CLI::App& parser) {
   auto arguments = std::make_shared<ExportArguments>();
   parser.add_option("FILE", arguments->file, kSnapshotHelp)->type_name("FILE")->required();
-  parser.add_option("--to", arguments->to, "pickle, json, perfetto or csv")
+  parser.add_option("--to", arguments->to, "Format of the output; perfetto: for ui.perfetto.dev")
       ->required()
       ->check(CLI::IsMember(&writers()));
   parser.add_option("-o,--output", arguments->output, "Output file; - is standard output")

@@ -2,6 +2,7 @@
 //
 // `ashlar gate`: checks, for continuous integration, that a run does not exceed the memory use of a
 // baseline by more than the given limits. The exit code is the result.
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -10,10 +11,12 @@
 #include <string>
 
 #include "analysis/gate.h"
+#include "analysis/report_json/recorded_json.h"
 #include "cli/recording/gate_report.h"
 #include "cli/recording/recorded_run.h"
 #include "cli/subcommand.h"
 #include "cli/terminal/json_output.h"
+#include "cli/terminal/stack_text.h"
 #include "format/file_sink.h"
 
 namespace ashlar {
@@ -36,7 +39,8 @@ CommandFunction prepare_gate(CLI::App& parser);
 ExitCode run_gate(const GateArguments& arguments, const Session& session);
 Result<GateLimits> parse_gate_limits(const GateArguments& arguments);
 Status write_file(const std::string& path, const std::string& text);
-Json gate_as_json(const GateReport& report, uint64_t base_device, uint64_t new_device);
+Json gate_as_json(const GateReport& report, const DeviceRecording& base,
+                  const DeviceRecording& now);
 
 }  // namespace
 
@@ -52,10 +56,13 @@ CommandFunction prepare_gate(CLI::App& parser) {
   auto arguments = std::make_shared<GateArguments>();
   parser.add_option("BASE", arguments->base, kSnapshotHelp)->type_name("FILE")->required();
   parser.add_option("NEW", arguments->now, "Snapshot to check")->type_name("FILE")->required();
-  parser.add_option("--peak", arguments->peak,
-                    "Allowed growth of the peaks, such as +2% or +100MiB");
-  parser.add_option("--fragmentation", arguments->fragmentation,
-                    "Allowed growth of fragmentation, such as +1%");
+  parser
+      .add_option("--peak", arguments->peak, "Allowed growth of the peaks, such as +2% or +100MiB")
+      ->type_name("LIMIT");
+  parser
+      .add_option("--fragmentation", arguments->fragmentation,
+                  "Allowed growth of fragmentation, such as +1%")
+      ->type_name("LIMIT");
   parser.add_option("--device", arguments->device, kDeviceHelp);
   parser.add_option("--junit", arguments->junit, "Write the result to this file as JUnit XML")
       ->type_name("FILE");
@@ -70,6 +77,16 @@ CommandFunction prepare_gate(CLI::App& parser) {
   return [arguments](const Session& session) { return run_gate(*arguments, session); };
 }
 
+// Returns lines about one of the two recordings: whether it has a history, and its other devices.
+std::string notes_about(const DeviceRecording& run) {
+  std::string notes;
+  if (!run.has_history()) {
+    notes = fmt::format("{} has no history: its peaks are the values at the snapshot.\n",
+                        printable(run.name()));
+  }
+  return notes + other_devices_text(run);
+}
+
 ExitCode run_gate(const GateArguments& arguments, const Session& session) {
   const Result<GateLimits> limits = parse_gate_limits(arguments);
   if (!limits.ok()) return print_failure(limits.status(), session);
@@ -81,13 +98,13 @@ ExitCode run_gate(const GateArguments& arguments, const Session& session) {
   const GateReport report = {
       .base = arguments.base,
       .now = arguments.now,
+      .notes = notes_about(*base) + notes_about(*now),
       .result = check_gate(gate_metrics(base->timeline()), gate_metrics(now->timeline()), *limits)};
   Status written = write_file(arguments.junit, gate_as_junit(report));
   if (written.ok()) written = write_file(arguments.markdown, gate_as_markdown(report));
   if (!written.ok()) return print_failure(written, session);
   if (arguments.json) {
-    session.console.print(
-        format_json(gate_as_json(report, base->device().value(), now->device().value())));
+    session.console.print(format_json(gate_as_json(report, *base, *now)));
   } else {
     session.console.print(gate_as_text(report));
   }
@@ -133,7 +150,15 @@ Status write_file(const std::string& path, const std::string& text) {
   return sink->close();
 }
 
-Json gate_as_json(const GateReport& report, uint64_t base_device, uint64_t new_device) {
+Json side_as_json(const DeviceRecording& run) {
+  return {{"file", run.name()},
+          {"device", run.device().value()},
+          {"has_history", run.has_history()},
+          {"recorded", recorded_json(run)}};
+}
+
+Json gate_as_json(const GateReport& report, const DeviceRecording& base,
+                  const DeviceRecording& now) {
   Json checks = Json::array();
   for (const GateCheck& check : report.result.checks) {
     const auto value = [&](double number) {
@@ -147,8 +172,8 @@ Json gate_as_json(const GateReport& report, uint64_t base_device, uint64_t new_d
                       {"passed", check.is_passed()}});
   }
   return {{"passed", report.result.is_passed()},
-          {"base", {{"file", report.base}, {"device", base_device}}},
-          {"new", {{"file", report.now}, {"device", new_device}}},
+          {"base", side_as_json(base)},
+          {"new", side_as_json(now)},
           {"checks", checks}};
 }
 

@@ -75,8 +75,8 @@ std::string gate_as_text(const GateReport& report) {
                change_text(check), value_text(check, check.allowed),
                check.is_passed() ? green("ok") : red("EXCEEDED")});
   }
-  return fmt::format("base  {}\nnew   {}\n\n{}\n{}\n", printable(report.base),
-                     printable(report.now), table.to_text(), summary_of(report));
+  return fmt::format("base  {}\nnew   {}\n{}\n{}\n{}\n", printable(report.base),
+                     printable(report.now), report.notes, table.to_text(), summary_of(report));
 }
 
 std::string gate_as_markdown(const GateReport& report) {

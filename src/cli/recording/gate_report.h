@@ -12,6 +12,7 @@ namespace ashlar {
 struct GateReport {
   std::string base{};  // file names as given by the user
   std::string now{};
+  std::string notes{};  // lines about the recordings, for gate_as_text() only
   GateResult result{};
 };
 

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "analysis/replay/replay.h"
 #include "base/units.h"
 
 namespace ashlar {
@@ -37,12 +36,7 @@ Result<ReplayLimits> parse_limits(const LimitArguments& arguments,
   if (!capacity.ok()) return capacity.status();
   const Result<std::optional<size_t>> cap = parse_size(arguments.cap, "--cap");
   if (!cap.ok()) return cap.status();
-  ReplayLimits limits;
-  limits.capacity_bytes = capacity->has_value()
-                              ? **capacity
-                              : assumed_capacity_bytes(recording.snapshot(), recording.device());
-  limits.cap_bytes = *cap;
-  return limits;
+  return find_limits(recording, *capacity, *cap);
 }
 
 void add_tune_arguments(CLI::App& parser, TuneArguments& arguments) {
@@ -57,11 +51,7 @@ Result<TuneOptions> parse_tune_options(const TuneArguments& arguments,
                                        const DeviceRecording& recording, const Session& session) {
   const Result<ReplayLimits> limits = parse_limits(arguments.limits, recording);
   if (!limits.ok()) return limits.status();
-  TuneOptions options;
-  options.recorded = recording.options();
-  options.device = recording.device();
-  options.capacity_bytes = limits->capacity_bytes;
-  options.cap_bytes = limits->cap_bytes;
+  TuneOptions options = tune_options(recording, *limits);
   options.worker_count = arguments.job_count;
   Console& console = session.console;
   options.progress = [&console](double share) { console.set_progress(share); };

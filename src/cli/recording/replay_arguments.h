@@ -23,11 +23,6 @@ struct LimitArguments {
   bool any() const { return capacity || cap; }
 };
 
-struct ReplayLimits {
-  size_t capacity_bytes = 0;          // capacity of the device
-  std::optional<size_t> cap_bytes{};  // memory limit of the process
-};
-
 struct TuneArguments {
   std::string file{};
   LimitArguments limits{};
@@ -38,8 +33,8 @@ struct TuneArguments {
 // Declares --capacity and --cap. `arguments` must outlive the parser.
 void add_limit_options(CLI::App& parser, LimitArguments& arguments);
 
-// Parses the limits. Without --capacity, the capacity is assumed_capacity_bytes().
-// kInvalidArgument: an argument is not a size.
+// Parses the limits. If none is given, the limits of the recorded run apply; see find_limits().
+// kInvalidArgument: an argument is not a size. Other errors are those of find_limits().
 Result<ReplayLimits> parse_limits(const LimitArguments& arguments,
                                   const DeviceRecording& recording);
 
@@ -49,7 +44,7 @@ void add_tune_arguments(CLI::App& parser, TuneArguments& arguments);
 
 // Converts the arguments. The returned options report progress to the session's console, which must
 // outlive them.
-// kInvalidArgument: a limit is not a size.
+// Errors are those of parse_limits().
 Result<TuneOptions> parse_tune_options(const TuneArguments& arguments,
                                        const DeviceRecording& recording, const Session& session);
 

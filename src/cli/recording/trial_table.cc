@@ -19,16 +19,40 @@ std::string setting_text(const Setting& setting, RecordedAllocator allocator_kin
   return (text.empty() ? "(defaults)" : text) + (setting.is_recorded ? ", as recorded" : "");
 }
 
+std::string min_capacity_text(const Trial& trial) {
+  if (!trial.min_capacity_bytes) return "none";
+  return (trial.is_min_capacity_bound ? "≤ " : "") + format_bytes(*trial.min_capacity_bytes);
+}
+
 std::vector<std::string> trial_cells(const Trial& trial, const TrialTableOptions& table) {
   const auto bound = static_cast<double>(std::max<size_t>(table.lower_bound_bytes, 1));
+  if (!trial.is_comparable) {
+    std::vector<std::string> cells(table.has_min_capacity ? 6 : 5, "-");
+    cells.front() = setting_text(trial.setting, table.allocator_kind);
+    return cells;
+  }
   std::vector<std::string> cells = {
       setting_text(trial.setting, table.allocator_kind), format_bytes(trial.peak_reserved_bytes),
-      fmt::format("{:.3f}", static_cast<double>(trial.peak_reserved_bytes) / bound),
+      // A run with failed requests does not reach the requested peak, so it has no ratio.
+      trial.completes()
+          ? fmt::format("{:.3f}", static_cast<double>(trial.peak_reserved_bytes) / bound)
+          : "-",
       group_digits(trial.oom_count), fmt::format("{:.1f}", trial.driver_us / 1000)};
   if (table.has_min_capacity) {
-    cells.push_back(trial.min_capacity_bytes ? format_bytes(*trial.min_capacity_bytes) : "none");
+    cells.push_back(min_capacity_text(trial));
   }
   return cells;
+}
+
+bool is_paged(const Trial& trial) { return trial.setting.options.engine == EngineKind::kPaged; }
+
+// Returns the line to print if no trial of the paged engine completes; empty if none of them is
+// comparable.
+std::string paged_failure_text(const TuneResult& result) {
+  const bool is_compared =
+      std::any_of(result.trials.begin(), result.trials.end(),
+                  [](const Trial& trial) { return is_paged(trial) && trial.is_comparable; });
+  return is_compared ? "Ashlar's paged engine also runs out of memory.\n" : "";
 }
 
 }  // namespace
@@ -62,12 +86,12 @@ std::string trials_as_text(const std::vector<Trial>& trials, const TrialTableOpt
   return rows.to_text();
 }
 
-std::string paged_as_text(const TuneResult& result) {
+std::string paged_as_text(const DeviceRecording& run, const TuneResult& result) {
   if (result.allocator_kind != RecordedAllocator::kPytorch) return {};
-  if (!result.paged) return "Ashlar's paged engine also runs out of memory.\n";
+  if (!result.paged) return paged_failure_text(result);
   const Trial& paged = result.trials[*result.paged];
   const Trial& recorded = result.trials.front();
-  const size_t before = recorded.peak_reserved_bytes;
+  const size_t before = result.baseline_bytes;
   const size_t now = paged.peak_reserved_bytes;
   const size_t difference = std::max(before, now) - std::min(before, now);
   const std::string compared =
@@ -77,9 +101,10 @@ std::string paged_as_text(const TuneResult& result) {
                             static_cast<double>(std::max<size_t>(before, 1)),
                         now <= before ? "less" : "more")
           : "without running out of memory";
-  return fmt::format("Ashlar's paged engine{} would have reserved {}, {}.\n{}\n",
+  const bool is_worth_it = !recorded.completes() || now < before - before / 100;
+  return fmt::format("Ashlar's paged engine{} would have reserved {}, {}.\n{}",
                      paged.setting.conf.empty() ? "" : " with " + paged.setting.conf,
-                     format_bytes(now), compared, kPagedAvailability);
+                     format_bytes(now), compared, is_worth_it ? paged_usage(run) + "\n" : "");
 }
 
 }  // namespace ashlar

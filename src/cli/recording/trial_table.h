@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/recording.h"
 #include "analysis/replay/tune.h"
 
 namespace ashlar {
@@ -21,8 +22,9 @@ struct TrialTableOptions {
 std::string trials_as_text(const std::vector<Trial>& trials, const TrialTableOptions& table);
 
 // Compares the paged engine with the recorded setting of a PyTorch run, and states how to use the
-// engine. Ends in a line feed. The result is empty for Ashlar's own recordings, whose settings
-// include the paged engine.
-std::string paged_as_text(const TuneResult& result);
+// engine if it saves more than 1 % or if the recorded setting runs out of memory. The text ends in
+// a line feed. It is empty for Ashlar's own recordings, whose settings include the paged engine,
+// and if no trial of the paged engine is comparable.
+std::string paged_as_text(const DeviceRecording& run, const TuneResult& result);
 
 }  // namespace ashlar

@@ -11,6 +11,8 @@
 #include <memory>
 #include <string>
 
+#include "analysis/report_json/recorded_json.h"
+#include "analysis/report_json/report_json.h"
 #include "analysis/report_json/tune_json.h"
 #include "base/units.h"
 #include "cli/recording/replay_arguments.h"
@@ -19,7 +21,6 @@
 #include "cli/terminal/json_output.h"
 #include "cli/terminal/stack_text.h"
 #include "cli/terminal/style.h"
-#include "cli/terminal/table.h"
 
 namespace ashlar {
 namespace {
@@ -60,52 +61,69 @@ std::string settings_noun(RecordedAllocator allocator_kind) {
 std::string gain_text(const Trial& best, const TuneResult& result) {
   const Trial& recorded = result.trials.front();
   const std::string which = "The best of " + settings_noun(result.allocator_kind);
-  if (best.setting.is_recorded) {
-    return fmt::format("The recorded setting is already the best of {}.",
+  if (!result.has_gain()) {
+    return fmt::format("Keep the recorded setting: none of {} saves more than 1 %.",
                        settings_noun(result.allocator_kind));
   }
   if (!recorded.completes()) {
     return fmt::format("{} completes; the recorded setting runs out of memory {}.", which,
                        format_times(recorded.oom_count));
   }
-  const size_t saved = recorded.peak_reserved_bytes - best.peak_reserved_bytes;
-  if (saved == 0) {
-    return fmt::format("{} reserves as much as the recorded setting, with less driver time.",
-                       which);
-  }
-  return fmt::format(
-      "{} reserves {} ({:.1f} %) less than the recorded setting ({}).", which, format_bytes(saved),
-      100 * static_cast<double>(saved) / static_cast<double>(recorded.peak_reserved_bytes),
-      format_bytes(recorded.peak_reserved_bytes));
+  const size_t saved = result.baseline_bytes - best.peak_reserved_bytes;
+  return fmt::format("{} reserves {} ({}) less than the recorded setting ({}).", which,
+                     format_bytes(saved), format_percent(saved, result.baseline_bytes),
+                     format_bytes(result.baseline_bytes));
 }
 
 std::string tune_as_text(const TuneSummary& tuned) {
   const TuneResult& result = tuned.result;
-  std::string text =
-      fmt::format("{}, device {}: {} settings replayed{}\n", printable(tuned.recording.name()),
-                  tuned.options.device.value(), result.trials.size(),
-                  tuned.options.cap_bytes
-                      ? fmt::format(" under a cap of {}", format_bytes(*tuned.options.cap_bytes))
-                      : "");
+  const std::string note = truncation_text(tuned.recording, result);
+  if (!result.can_compare()) return title_of(tuned.recording) + "\n" + paragraph(note);
+  std::string text = fmt::format(
+      "{}, device {}: {} replayed{}\n{}", printable(tuned.recording.name()),
+      tuned.options.device.value(), count_text(result.trials.size(), "setting", "settings"),
+      tuned.options.cap_bytes && !tuned.options.recorded_limit
+          ? fmt::format(" under a cap of {}", format_bytes(*tuned.options.cap_bytes))
+          : "",
+      other_devices_text(tuned.recording));
+  if (tuned.options.recorded_limit) {
+    text +=
+        fmt::format("Memory limit, as recorded: {}\n", format_limit(*tuned.options.recorded_limit));
+  }
   text += trials_as_text(result.trials, {.allocator_kind = result.allocator_kind,
                                          .lower_bound_bytes = result.lower_bound_bytes,
                                          .has_min_capacity = tuned.options.find_min_capacity});
   text +=
       fmt::format("\nLower bound (peak requested): {}\n", format_bytes(result.lower_bound_bytes));
-  if (const std::string paged = paged_as_text(result); !paged.empty()) text += "\n" + paged;
+  if (!note.empty()) text += "\n" + paragraph(note);
+  if (const std::string warning = estimate_text(tuned.recording, result); !warning.empty()) {
+    text += "\n" + paragraph(warning);
+  }
+  if (const std::string paged = paged_as_text(tuned.recording, result); !paged.empty()) {
+    text += "\n" + paged;
+  }
+  if (const std::string assumed = assumption_lines(tuned.recording); !assumed.empty()) {
+    text += "\n" + assumed;
+  }
   const Trial* best = tuned.best();
   if (best == nullptr) {
     return text + fmt::format("\nNone of {} completes: all run out of memory.\n",
                               settings_noun(result.allocator_kind));
   }
-  return text + fmt::format("\n{}\n{} {}\n", gain_text(*best, result), bold("Best:"),
-                            shell_assignment(best->setting, result.allocator_kind));
+  text += "\n" + gain_text(*best, result) + "\n";
+  const Trial* proposed = tuned.proposed();
+  if (proposed == nullptr) return text;
+  return text + fmt::format("{} {}\n", bold("Best:"),
+                            shell_assignment(proposed->setting, tuned.recording));
 }
 
 ExitCode run_tune(const TuneCommandArguments& arguments, const Session& session) {
   const TuneArguments& tuning = arguments.tuning;
   const Result<DeviceRecording> recording = read_history(tuning.file, tuning.device, session);
   if (!recording.ok()) return print_failure(recording.status(), session);
+  if (!recording->has_history()) {
+    return print_no_history(*recording, HistoryQuestion::kTuneSettings, arguments.json, session);
+  }
   Result<TuneOptions> options = parse_tune_options(tuning, *recording, session);
   if (!options.ok()) return print_failure(options.status(), session);
   options->find_min_capacity = arguments.min_capacity;
@@ -114,7 +132,7 @@ ExitCode run_tune(const TuneCommandArguments& arguments, const Session& session)
   if (!result.ok()) return print_failure(result.status(), session);
   const TuneSummary tuned{*recording, *options, *result};
   session.console.print(arguments.json ? format_json(tune_json(tuned)) : tune_as_text(tuned));
-  return result->best ? ExitCode::kSuccess : ExitCode::kFailure;
+  return result->best || !result->can_compare() ? ExitCode::kSuccess : ExitCode::kFailure;
 }
 
 }  // namespace

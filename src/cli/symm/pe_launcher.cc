@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -102,6 +103,10 @@ std::vector<std::string> environment_entries(const PeOptions& options,
   values["ASHLAR_SHMEM_SIZE"] = std::to_string(options.pe_count);
   values["ASHLAR_SHMEM_STORE"] = store;
   values["ASHLAR_SHMEM_JOB"] = kJob;
+  values["ASHLAR_RANK"] = values["ASHLAR_SHMEM_RANK"];
+  values["ASHLAR_WORLD_SIZE"] = values["ASHLAR_SHMEM_SIZE"];
+  values["ASHLAR_STORE"] = store;
+  values["ASHLAR_JOB"] = "run";
   if (!options.heap.empty()) values["SHMEM_SYMMETRIC_SIZE"] = options.heap;
   if (options.machine_count > 1) {
     // Consecutive PEs share a machine.
@@ -114,6 +119,25 @@ std::vector<std::string> environment_entries(const PeOptions& options,
   std::vector<std::string> entries;
   for (const auto& [name, value] : values) entries.push_back(text(name, '=', value));
   return entries;
+}
+
+// Binds the calling process to its share of the launcher's cores, so that the kernel does not place
+// two PEs on one core. Does nothing if there are fewer cores than PEs.
+void bind_to_cores(int rank, int pe_count) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  if (::sched_getaffinity(0, sizeof(all), &all) != 0 || CPU_COUNT(&all) < pe_count) return;
+  const int begin = rank * CPU_COUNT(&all) / pe_count;
+  const int end = (rank + 1) * CPU_COUNT(&all) / pe_count;
+  cpu_set_t share;
+  CPU_ZERO(&share);
+  int index = 0;
+  for (size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &all)) continue;
+    if (index >= begin && index < end) CPU_SET(core, &share);
+    ++index;
+  }
+  static_cast<void>(::sched_setaffinity(0, sizeof(share), &share));  // best effort
 }
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
@@ -189,6 +213,7 @@ class PeLauncher {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::_exit(1);
       signals_.restore_mask();
+      bind_to_cores(rank, options_.pe_count);
       ::execvpe(arguments[0], arguments.data(), variables.data());
       const int error = errno;
       (void)!::write(write_end.get(), &error, sizeof(error));
@@ -197,7 +222,7 @@ class PeLauncher {
     if (child < 0) {
       return Status::device_fault(
           "fork", errno,
-          text("cannot start PE ", rank, " of ", options_.pe_count, ": ", std::strerror(errno)));
+          text("cannot start rank ", rank, " of ", options_.pe_count, ": ", std::strerror(errno)));
     }
     ranks_[child] = rank;
     write_end.reset();
@@ -237,7 +262,7 @@ class PeLauncher {
       is_cause_known_ = true;
       result_.status = 128 + WTERMSIG(wait_status);
       if (!was_terminated_) {
-        result_.message = text("PE ", rank, " was terminated by signal ", WTERMSIG(wait_status),
+        result_.message = text("rank ", rank, " was terminated by signal ", WTERMSIG(wait_status),
                                " (", ::strsignal(WTERMSIG(wait_status)), ")");
       }
     } else if (const std::optional<int> status = folder_.exit_status(); status) {
@@ -246,7 +271,7 @@ class PeLauncher {
     } else if (WEXITSTATUS(wait_status) != 0) {
       is_over_ = true;
       result_.status = WEXITSTATUS(wait_status);
-      result_.message = text("PE ", rank, " exited with status ", result_.status);
+      result_.message = text("rank ", rank, " exited with status ", result_.status);
     }
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts and supervises the processes of `ashlar symm-run`.
+// Starts and supervises the processes of `ashlar run`.
 #pragma once
 
 #include <string>

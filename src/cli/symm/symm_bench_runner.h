@@ -20,7 +20,7 @@ struct SymmBenchOptions {
   // kUcx: each rank runs on its own simulated machine.
   SymmBenchTransport transport = SymmBenchTransport::kSharedMemory;
   std::string ucx_transports = "tcp,self";  // a list as in UCX_TLS
-  std::string ucx_devices = "lo";           // as in UCX_NET_DEVICES; empty: that variable
+  std::string ucx_devices = "lo";           // as in UCX_NET_DEVICES; empty: UCX reads the variable
 };
 
 struct SymmBenchResult {

@@ -49,11 +49,11 @@ class TemporaryFolder {
  private:
   explicit TemporaryFolder(std::string path) : path_(std::move(path)) { start_watcher(); }
 
-  // Starts a shell that reads from a pipe of which this process has the other end. When the process
+  // Starts a shell that reads from a pipe whose write end this process holds. When the process
   // ends, the shell reads the end of the input and removes the folder. The first shell ends
-  // immediately, so that the watcher is not a child of this process. The watcher has a session of
-  // its own, because signals of a terminal go to all processes of a session. Best effort: errors
-  // are ignored.
+  // immediately, so that the watcher is not a child of this process. The watcher has its own
+  // session, because a terminal sends SIGINT and SIGHUP to the processes of the terminal's session.
+  // Errors are ignored.
   void start_watcher() {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
@@ -70,7 +70,8 @@ class TemporaryFolder {
     // Not standard input, which shells replace in background commands.
     constexpr int kShellInput = 3;
     posix_spawn_file_actions_adddup2(&actions, input.get(), kShellInput);
-    // Inherited pipes would never end for their readers.
+    // If the watcher inherited a pipe as a standard stream, the pipe's reader would not see the end
+    // of the output before the watcher ends.
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);

@@ -18,7 +18,7 @@ void add_json_flag(CLI::App& parser, bool& json) {
 std::string format_json(const nlohmann::ordered_json& value) {
   const std::string json =
       value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  return escape_unprintable(json) + "\n";  // they occur only in strings
+  return escape_unprintable(json) + "\n";  // unprintable characters occur only in strings
 }
 
 }  // namespace ashlar

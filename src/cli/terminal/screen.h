@@ -4,8 +4,8 @@
 // restores the terminal; SIGINT, SIGTERM, SIGHUP and SIGQUIT arrive as events, and Ctrl-Z restores
 // the terminal while the process is suspended.
 //
-// The screen must be opened on the main thread, before other threads start, because it blocks
-// signals for the process.
+// The screen must be opened on the main thread, before other threads start: it blocks signals in
+// the calling thread, and threads that start later inherit the signal mask.
 #pragma once
 
 #include <termios.h>

@@ -17,8 +17,13 @@ namespace ashlar {
 inline constexpr size_t kFramesShown = 3;
 
 // Returns one line per frame, innermost first, at most `max_frames` of them: "forward
-// llm/model.py:12". Never empty: without frames, one line states that no stack was recorded.
+// llm/model.py:12". C++ names are shown without parameters, and unknown files and lines are left
+// out. Never empty: without frames, one line states that no stack was recorded.
 std::vector<std::string> stack_lines(const std::vector<const Frame*>& frames, size_t max_frames);
+
+// Makes the text printable and, if it has more than `max_characters`, cuts it off and appends
+// "...".
+std::string shortened(std::string_view text, size_t max_characters);
 
 // Shortens a path to the part after site-packages or dist-packages or, if it has neither, to the
 // last folder and the file name.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Colours and bold text as ANSI escape sequences. Callers style unconditionally: Console removes
-// the sequences unless standard output is a terminal with colours enabled.
+// Colours and bold text as ANSI escape sequences. Callers style unconditionally: Console::print()
+// removes the sequences unless standard output is a terminal with colours enabled.
 #pragma once
 
 #include <string>
@@ -19,7 +19,8 @@ std::string green(std::string_view text);
 std::string strip_style(std::string_view text);
 
 // Replaces unprintable characters by "?", except tabs, line feeds and the sequences that the
-// functions above insert. Text from files cannot control the terminal with the result.
+// functions above insert. Text from files can therefore change its own style, but cannot otherwise
+// control the terminal.
 std::string safe_for_terminal(std::string_view text);
 
 // Returns whether to print colours on `descriptor`: if it is a terminal, TERM is set and not

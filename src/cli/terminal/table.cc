@@ -89,8 +89,7 @@ std::string Table::to_text() const {
 }
 
 size_t text_width(std::string_view utf8) {
-  // Counts the bytes that are not continuation bytes (10xxxxxx), of which every character has
-  // exactly one.
+  // Every character has exactly one byte that is not a continuation byte (10xxxxxx).
   const std::string plain = strip_style(utf8);
   return static_cast<size_t>(
       std::count_if(plain.begin(), plain.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "analysis/recording.h"
-#include "analysis/report_json/causes_json.h"
+#include "analysis/report_json/recording_analyses.h"
 #include "cli/recording/recorded_run.h"
 #include "cli/subcommand.h"
 #include "cli/view/browser.h"
@@ -38,6 +38,7 @@ struct ViewArguments {
   pid_t live_pid = 0;  // process to monitor; 0: none
   uint16_t port = 0;
   bool no_browser = false;
+  std::vector<std::string> sources{};
   std::string output{};  // write this file instead of serving; empty: serve
   std::string page{};    // path of a page to serve instead of the built-in one; empty: built-in
 };
@@ -60,6 +61,7 @@ CommandFunction prepare_view(CLI::App& parser) {
   parser.add_option("FILE", arguments->files, kSnapshotHelp)->type_name("FILE");
   CLI::Option* live =
       parser.add_option("--live", arguments->live_pid, "Watch this process (see ashlar top)")
+          ->type_name("PID")
           ->check(CLI::Range(1, 1 << 30));
   parser.add_option("--port", arguments->port, "Port on 127.0.0.1; default: any free port");
   parser
@@ -71,6 +73,7 @@ CommandFunction prepare_view(CLI::App& parser) {
                   "Write a self-contained HTML file instead of serving")
       ->type_name("FILE")
       ->excludes(live);
+  add_source_option(parser, arguments->sources);
   parser.add_option("--page", arguments->page, "Serve this page instead of the built-in one")
       ->type_name("FILE");
   return [arguments](const Session& session) { return run_view(*arguments, session); };
@@ -103,6 +106,8 @@ ExitCode run_view(const ViewArguments& arguments, const Session& session) {
 std::string program() { return fmt::format("ashlar {}", kToolVersion); }
 
 ExitCode serve(const ViewArguments& arguments, std::string page, const Session& session) {
+  const Result<SourceFolders> folders = source_folders(arguments.sources);
+  if (!folders.ok()) return print_failure(folders.status(), session);
   Result<StopSignals> signals = StopSignals::take();
   if (!signals.ok()) return print_failure(signals.status(), session);
   Result<std::string> token = http::generate_token();
@@ -116,7 +121,7 @@ ExitCode serve(const ViewArguments& arguments, std::string page, const Session& 
     live_name = *std::move(name);
   }
   view::LiveProcess* const live_source = live ? &*live : nullptr;
-  view::Viewer view(program(), causes_json, live_name);
+  view::Viewer view(program(), recording_analyses(*folders), live_name);
   view::ViewerHandler handler(view, std::move(page), live_source);
   http::ServerOptions options;
   options.port = arguments.port;
@@ -146,14 +151,16 @@ ExitCode serve(const ViewArguments& arguments, std::string page, const Session& 
       if (!is_stopped && handler.has_content()) signals->wait();
     }
   }
-  // Without waiting for threads that read an uploaded file or compute a response, which may take
-  // long. Nothing needs to be cleaned up.
+  // Exits without waiting for threads that read an uploaded file or compute a response, which may
+  // take long. Nothing needs to be cleaned up.
   std::_Exit(static_cast<int>(code));
 }
 
 ExitCode write_file(const ViewArguments& arguments, const std::string& page,
                     const Session& session) {
-  view::Viewer view(program(), causes_json);
+  const Result<SourceFolders> folders = source_folders(arguments.sources);
+  if (!folders.ok()) return print_failure(folders.status(), session);
+  view::Viewer view(program(), recording_analyses(*folders));
   for (const std::string& file : arguments.files) {
     Result<Snapshot> snapshot = read_snapshot(file);
     if (!snapshot.ok()) return print_failure(snapshot.status(), session);

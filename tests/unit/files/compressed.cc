@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls the one-shot functions of the compression libraries.
+// Compresses each input with one call of lzma, zstd or zlib.
 #include "unit/files/compressed.h"
 
 #include <gtest/gtest.h>

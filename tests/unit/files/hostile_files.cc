@@ -19,7 +19,8 @@ constexpr size_t kReferences = 20'000;
 const std::string kMemoize = "q\x01";
 const std::string kReference = "h\x01";
 
-// A dict in which each key refers to the same string.
+// A dict whose keys all have the same value, which is written once and then referred to by its memo
+// index.
 std::string dict_with_keys(std::string_view prefix, size_t count, const std::string& first_value) {
   std::string bytes = "}(" + string(text(prefix, 0)) + first_value + kMemoize;
   for (size_t i = 1; i < count; ++i) bytes += string(text(prefix, i)) + kReference;
@@ -52,6 +53,144 @@ std::string stacks_with_a_long_frame() {
   return traces(entries);
 }
 
+struct Entry {
+  std::string_view action;
+  uint64_t number = 0;  // of the block; determines its address
+  uint64_t bytes = 0;
+  int32_t stream = 0;
+};
+
+std::string entry(const Entry& given) {
+  return dict({{"action", string(given.action)},
+               {"addr", large_number(uint64_t{0x7f0000000000} + (given.number << 21))},
+               {"size", large_number(given.bytes)},
+               {"stream", number(given.stream)}});
+}
+
+std::string allocations_in_streams(int32_t count) {
+  std::string entries;
+  for (int32_t i = 0; i < count; ++i) entries += entry({"alloc", uint64_t(i), 512, i});
+  return traces(entries);
+}
+
+// Frees that another stream's work delays to the end.
+std::string pending_frees(int32_t count) {
+  std::string entries;
+  for (int32_t i = 0; i < count; ++i) {
+    entries += entry({"alloc", uint64_t(i), 2 << 20, 0});
+    entries += entry({"free_requested", uint64_t(i), 2 << 20, 0});
+  }
+  return traces(entries);
+}
+
+struct Lifetimes {
+  int32_t block_count = 0;
+  size_t round_count = 0;
+  uint64_t unit_bytes = 512;          // blocks have 1 to 1009 units, 505 on average
+  uint64_t distance_bytes_log2 = 21;  // distance of the addresses of blocks
+};
+
+// Returns the entries of rounds in which blocks of many sizes are allocated and then freed in
+// another order. All rounds refer to the entries of the first round.
+std::string repeated_lifetimes(const Lifetimes& given) {
+  const int32_t block_count = given.block_count;
+  constexpr int32_t kStep = 7;  // no divisor of `block_count`
+  const auto bytes_of = [&](int32_t block) {
+    return given.unit_bytes * static_cast<uint64_t>(1 + block * 797 % 1009);
+  };
+  const auto number_of = [&](int32_t block) {
+    return static_cast<uint64_t>(block) << (given.distance_bytes_log2 - 21);
+  };
+  std::string entries;
+  std::string references;
+  uint32_t memo = 0;
+  const auto add = [&](const std::string& bytes) {
+    entries += bytes + "r" + little_endian(memo);
+    references += "j" + little_endian(memo++);
+  };
+  for (int32_t i = 0; i < block_count; ++i) {
+    add(entry({"alloc", number_of(i), bytes_of(i), i % 3}));
+  }
+  for (int32_t i = 0; i < block_count; ++i) {
+    const int32_t block = i * kStep % block_count;
+    add(entry({"free_completed", number_of(block), bytes_of(block), block % 3}));
+  }
+  return "](" + entries + repeat(references, given.round_count - 1) + "e";
+}
+
+// A full device, on which each request flushes the cache.
+std::string large_lifetimes(size_t round_count, uint64_t unit_bytes) {
+  const std::string trace = repeated_lifetimes({.block_count = 300,
+                                                .round_count = round_count,
+                                                .unit_bytes = unit_bytes,
+                                                .distance_bytes_log2 = 40});
+  return dict({{"device_traces", list({trace})},
+               {"allocator_settings",
+                dict({{"PYTORCH_CUDA_ALLOC_CONF", string("expandable_segments:True")}})}});
+}
+
+// Segments and blocks of 1 TiB each, most of which are freed, and a request that fails.
+std::string huge_requests(bool is_expandable) {
+  constexpr uint64_t kTiB = uint64_t{1} << 40;
+  std::string entries;
+  for (uint64_t i = 0; i < 30; ++i) {
+    const uint64_t number = i << 20;  // addresses are 2 TiB apart
+    entries += entry({"segment_alloc", number, kTiB}) + entry({"alloc", number, kTiB});
+    if (i % 3 != 0) entries += entry({"free_completed", number, kTiB});
+  }
+  entries += entry({"oom", 0, kTiB});
+  const std::string conf = is_expandable ? "expandable_segments:True" : "";
+  return dict({{"device_traces", list({"](" + entries + "e"})},
+               {"allocator_settings", dict({{"PYTORCH_CUDA_ALLOC_CONF", string(conf)}})}});
+}
+
+std::string plain_segment(uint64_t number) {
+  const std::string address = large_number(uint64_t{0x7f0000000000} + (number << 21));
+  const std::string block =
+      dict({{"address", address}, {"size", large_number(2 << 20)}, {"state", string("inactive")}});
+  return dict(
+      {{"address", address}, {"total_size", large_number(2 << 20)}, {"blocks", list({block})}});
+}
+
+// Ranges that are mapped and unmapped over thousands of plain segments.
+std::string mapped_ranges(uint64_t segment_count, size_t map_count) {
+  std::string segments;
+  for (uint64_t i = 0; i < segment_count; ++i) segments += plain_segment(i);
+  const std::string map = entry({"segment_map", 0, uint64_t{1} << 40}) + "q\x01";
+  const std::string unmap = entry({"segment_unmap", 0, uint64_t{1} << 40}) + "q\x02";
+  const std::string entries =
+      map + unmap + repeat("h\x01h\x02", map_count - 1) + entry({"alloc", 0, 512});
+  return dict(
+      {{"segments", "](" + segments + "e"}, {"device_traces", list({"](" + entries + "e"})}});
+}
+
+// Segments with one block each on several devices, annotations, and stacks of different depths.
+std::string states(int32_t count) {
+  std::string segments;
+  std::string annotations;
+  std::string entries;
+  std::string frames;
+  for (int32_t i = 0; i < count; ++i) {
+    const std::string address =
+        large_number(uint64_t{0x7f0000000000} + (static_cast<uint64_t>(i) << 21));
+    const std::string block = dict(
+        {{"address", address}, {"size", number(2 << 20)}, {"state", string("active_allocated")}});
+    segments += dict({{"address", address},
+                      {"total_size", number(2 << 20)},
+                      {"device", number(i % 64)},
+                      {"stream", number(i)},
+                      {"blocks", list({block})}});
+    annotations += dict({{"name", string(text("step ", i))}, {"time_us", number(i)}});
+  }
+  for (int32_t i = 0; i < 100; ++i) {
+    frames += dict({{"name", string("f")}, {"line", number(i)}});
+    entries += entry_with("frames", "](" + frames + "e");
+  }
+  return dict({{"segments", "](" + segments + "e"},
+               {"device_traces", list({"](" + entries + "e"})},
+               {"external_annotations", "](" + annotations + "e"}});
+}
+
 }  // namespace
 
 std::vector<HostileFile> hostile_files() {
@@ -69,8 +208,20 @@ std::vector<HostileFile> hostile_files() {
       {"contexts", traces(entry_with("compile_context", long_string) + kMemoize +
                           repeat(kReference, kReferences))},
       {"stacks", stacks_with_a_long_frame()},
-      {"failures", repeated_entry("oom", 35'000), false},
-      {"allocations", repeated_entry("alloc", 35'000), false},
+      {"failures", repeated_entry("oom", 11'000), false},
+      {"allocations", repeated_entry("alloc", 11'000), false},
+      {"streams", allocations_in_streams(4000), false},
+      {"pending_frees", pending_frees(2500), false},
+      {"lifetimes",
+       dict({{"device_traces",
+              list({repeated_lifetimes({.block_count = 1000, .round_count = 5})})}}),
+       false},
+      {"large_lifetimes", large_lifetimes(10, 2 << 20), false},  // 1 GiB on average
+      {"huge_lifetimes", large_lifetimes(10, 100 << 20), false},
+      {"states", states(600), false},
+      {"huge_requests", huge_requests(false), false},
+      {"huge_expandable", huge_requests(true), false},
+      {"mapped_ranges", mapped_ranges(1500, 3000), false},
   };
   for (HostileFile& file : files) {
     file.bytes = compressed(whole(file.bytes), Compression::kXz);

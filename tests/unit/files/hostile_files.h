@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of at most 10 KB that refer to long values many times. Without limits, reading or analyzing
-// them would need gigabytes of memory or minutes of time.
+// Files of at most 10 KB that refer to long values many times, request huge sizes, or have many
+// entries, streams, pending frees or segments. Without limits, reading or analyzing them would need
+// gigabytes of memory or minutes of time.
 #pragma once
 
 #include <string>

@@ -113,7 +113,7 @@ TEST(Input, ReportsFilesThatCannotBeOpened) {
   const Result<std::unique_ptr<ByteSource>> missing = open_input("/no/such/file");
   EXPECT_TRUE(missing.status().is(StatusKind::kFormat));
   EXPECT_THAT(missing.status().message(), HasSubstr("No such file"));
-  EXPECT_THAT(open_input("/").status().message(), HasSubstr("Is a directory"));
+  EXPECT_THAT(open_input("/").status().message(), HasSubstr("is a folder"));
 }
 
 TEST(InputConcurrency, StopsTheThreadIfTheReaderLeavesEarly) {
