@@ -82,6 +82,9 @@ class Parser {
     if (equals_ignoring_case(name, "host")) return take_host(value);
     if (equals_ignoring_case(name, "content-length")) return take_length(value);
     if (equals_ignoring_case(name, "authorization")) return take_authorization(value);
+    if (equals_ignoring_case(name, "accept")) {
+      head_.accept += text(head_.accept.empty() ? "" : ",", value);
+    }
     if (equals_ignoring_case(name, "transfer-encoding")) {
       return fail(411, "Content-Length is required");
     }

@@ -27,6 +27,7 @@ struct RequestHead {
   std::string query{};  // part after the '?'; not decoded
   std::string host{};
   std::string bearer{};  // TOKEN of "Authorization: Bearer TOKEN"; empty if none
+  std::string accept{};  // all Accept fields, separated by commas
   uint64_t body_bytes = 0;
   bool keeps_alive = true;
   bool expects_continue = false;

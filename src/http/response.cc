@@ -25,6 +25,7 @@ std::string_view reason(int code) {
     case 202: return "Accepted";
     case 303: return "See Other";
     case 400: return "Bad Request";
+    case 401: return "Unauthorized";
     case 403: return "Forbidden";
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
@@ -84,6 +85,7 @@ std::string format_head(const Response& response, bool keeps_alive) {
   return text("HTTP/1.1 ", response.code, " ", reason(response.code),
               "\r\nContent-Type: ", response.type, "\r\nContent-Length: ", response.body.size(),
               response.code == 405 ? "\r\nAllow: GET, POST" : "",
+              response.code == 401 ? "\r\nWWW-Authenticate: Bearer realm=\"ashlar\"" : "",
               response.location.empty() ? "" : "\r\nLocation: ", response.location,
               "\r\nConnection: ", keeps_alive ? "keep-alive" : "close",
               "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff"

@@ -29,6 +29,10 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::string_view kTicketPath = "/ticket/";
+constexpr std::string_view kTokenRequired =
+    "a token is required: put it at the start of the path, /TOKEN/PATH, or into the field "
+    "Authorization: Bearer TOKEN";
+constexpr std::string_view kTokenWrong = "the token is wrong; it may be that of an earlier run";
 constexpr size_t kLastPartBytes = 4096;
 constexpr milliseconds kLinger{2'000};
 constexpr milliseconds kBodyLinger{
@@ -267,13 +271,14 @@ Response Server::dispatch(const RequestHead& head, ClientConnection& client, boo
   if (!is_local() && one_time_tokens_.has_issued() && head.path.starts_with(kTicketPath)) {
     return redeem_token(std::string_view(head.path).substr(kTicketPath.size()), connection);
   }
-  const std::optional<std::string_view> path = authorized_path(head);
-  if (!path) return error_response(404, "not found");
+  const Authorization authorization = authorize(head);
+  if (authorization.check == TokenCheck::kMissing) return error_response(401, kTokenRequired);
+  if (authorization.check == TokenCheck::kWrong) return error_response(403, kTokenWrong);
   {
     MutexLock lock(threads_->mutex);
     client.is_authenticated = true;
   }
-  const Request request{head.method, *path, head.query};
+  const Request request{head.method, authorization.path, head.query, head.accept};
   if (head.method == Method::kGet) {
     keeps_alive = head.keeps_alive;
     return handler_.handle(request);
@@ -295,7 +300,7 @@ Response Server::redeem_token(std::string_view token, const Connection& connecti
                           text("only programs of the same user may use this address; ", kAdvice));
   }
   if (!one_time_tokens_.redeem(token, steady_clock::now())) {
-    return error_response(404,
+    return error_response(403,
                           text("this one-time address was used already or has expired; ", kAdvice));
   }
   Response response;
@@ -304,14 +309,19 @@ Response Server::redeem_token(std::string_view token, const Connection& connecti
   return response;
 }
 
-std::optional<std::string_view> Server::authorized_path(const RequestHead& head) const {
+// A token in the path is the part before the second slash: "/metrics" has none.
+Server::Authorization Server::authorize(const RequestHead& head) const {
   const std::string_view path = std::string_view(head.path).substr(1);
-  if (is_local()) return path;
-  if (!head.bearer.empty() && tokens_equal(head.bearer, options_.token)) return path;
+  if (is_local()) return {TokenCheck::kValid, path};
+  if (!head.bearer.empty() && tokens_equal(head.bearer, options_.token)) {
+    return {TokenCheck::kValid, path};
+  }
   const size_t slash = path.find('/');
-  if (slash == std::string_view::npos) return std::nullopt;
-  if (!tokens_equal(path.substr(0, slash), options_.token)) return std::nullopt;
-  return path.substr(slash + 1);
+  if (slash == std::string_view::npos) {
+    return {head.bearer.empty() ? TokenCheck::kMissing : TokenCheck::kWrong, {}};
+  }
+  if (!tokens_equal(path.substr(0, slash), options_.token)) return {TokenCheck::kWrong, {}};
+  return {TokenCheck::kValid, path.substr(slash + 1)};
 }
 
 // Prevents DNS rebinding: in the Host field, a browser sends the name of the page's own host, even

@@ -32,8 +32,9 @@ namespace ashlar::http {
 // "d/0/tile".
 struct Request {
   Method method = Method::kGet;
-  std::string_view path{};   // not decoded
-  std::string_view query{};  // not decoded
+  std::string_view path{};    // not decoded
+  std::string_view query{};   // not decoded
+  std::string_view accept{};  // the Accept field; see preference_for
 };
 
 // Handles requests. The threads of connections may call all functions concurrently.
@@ -151,8 +152,12 @@ class Server {
   Response redeem_token(std::string_view token, const Connection& connection);
   Response dispatch(const RequestHead& head, ClientConnection& client, bool& keeps_alive);
   bool is_expected_host(std::string_view host) const;
-  // Returns the path without the token if the request is authorized, otherwise nullopt.
-  std::optional<std::string_view> authorized_path(const RequestHead& head) const;
+  enum class TokenCheck { kValid, kMissing, kWrong };
+  struct Authorization {
+    TokenCheck check = TokenCheck::kMissing;
+    std::string_view path{};  // the path without the token, if the token is valid
+  };
+  Authorization authorize(const RequestHead& head) const;
 
   Handler& handler_;
   const ServerOptions options_;

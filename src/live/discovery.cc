@@ -20,9 +20,9 @@
 namespace ashlar::live {
 namespace {
 
-// Returns whether the peer exists and belongs to the user of this process (or to any user if that
-// is root). Other users may listen under a name with kSocketPrefix, and a forked child may still
-// have the socket of a process that has exited.
+// Returns whether the peer exists and belongs to the user of this process (or to any user if this
+// process runs as root). Other users may listen under a name with kSocketPrefix, and a forked child
+// may still have the socket of a process that has exited.
 bool is_trustworthy(const PeerCredentials& peer) {
   const uid_t own = ::geteuid();
   if (peer.uid != own && own != 0) return false;
@@ -55,7 +55,7 @@ Result<std::string> generate_socket_name() {
   return text(kSocketPrefix, ::getpid(), ".", *random);
 }
 
-// An example of a line is "0000000000000000: 00000002 00000000 00010000 0001 01 12345
+// Example of a line: "0000000000000000: 00000002 00000000 00010000 0001 01 12345
 // @ashlar-live.77.0123". Only listening (flag 10000) stream sockets (type 1) are servers.
 std::vector<std::string> socket_names_in(std::string_view lines) {
   constexpr std::string_view kListeningStream = " 00010000 0001 ";

@@ -26,14 +26,15 @@ Result<std::string> generate_socket_name();
 // kSocketPrefix. Ignores malformed lines.
 std::vector<std::string> socket_names_in(std::string_view lines);
 
-// A monitored process, and a connection to it. The process belongs to the user of this process, or
-// to any user if that is root.
+// A monitored process, and a connection to it. The process belongs to the user of this process or,
+// if this process runs as root, to any user.
 struct MonitoredProcess {
   pid_t pid = 0;  // PID in the PID namespace of this process
   UniqueFd socket{};
 };
 
-// Returns all monitored processes in the order of their pids. Does not wait for any process.
+// Returns all monitored processes in the order of their pids. Does not wait for any process: omits
+// processes whose socket does not accept a connection immediately.
 // kDeviceFault: /proc/net/unix cannot be read.
 Result<std::vector<MonitoredProcess>> find_monitored_processes();
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serializes a process's status as OpenMetrics text for Prometheus and as JSON. The names of
-// metrics and keys are stable: docs/reference/formats/live.md.
+// Serializes a process's status as metrics for Prometheus and as JSON. The names of metrics and
+// keys are stable: docs/reference/formats/live.md.
 #pragma once
 
 #include <string>
@@ -11,11 +11,18 @@
 
 namespace ashlar::live {
 
-inline constexpr std::string_view kOpenMetricsType =
-    "application/openmetrics-text; version=1.0.0; charset=utf-8";
+enum class MetricsFormat {
+  kPrometheus,   // Prometheus text format 0.0.4
+  kOpenMetrics,  // OpenMetrics 1.0, which also has units and ends with "# EOF"
+};
 
-// These functions return the complete text. The OpenMetrics text includes the final "# EOF".
-std::string format_openmetrics(const ProcessStatus& process);
+// Returns the format to send for an Accept field: OpenMetrics if the client prefers it to the text
+// format, or names it without a preference; otherwise the text format.
+MetricsFormat choose_metrics_format(std::string_view accept);
+// Returns the value of Content-Type.
+std::string_view content_type(MetricsFormat format);
+
+std::string format_metrics(const ProcessStatus& process, MetricsFormat format);
 
 std::string format_stats_json(const ProcessStatus& process);
 

@@ -30,7 +30,10 @@ std::string format_list(const std::vector<uint64_t>& numbers) {
 
 Response LiveHandler::handle(const Request& request) {
   if (request.path == "metrics") {
-    return {.code = 200, .type = kOpenMetricsType, .body = format_openmetrics(source_.status())};
+    const MetricsFormat format = choose_metrics_format(request.accept);
+    return {.code = 200,
+            .type = content_type(format),
+            .body = format_metrics(source_.status(), format)};
   }
   if (request.path == "stats") {
     return {.code = 200, .type = "application/json", .body = format_stats_json(source_.status())};

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Contains one table row for each metric. A metric produces one line for each allocator, pool or
-// allocator of pinned memory.
+// allocator of pinned memory, in Prometheus's text format or in OpenMetrics.
 #include "live/exporters.h"
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/text.h"
 #include "format/utf8.h"
+#include "http/accept.h"
 
 namespace ashlar::live {
 namespace {
 
-enum class Kind { kGauge, kCounter };
+constexpr http::MediaType kPrometheusType{.name = "text/plain", .version = "0.0.4"};
+constexpr http::MediaType kOpenMetricsType{.name = "application/openmetrics-text",
+                                           .version = "1.0.0"};
+
+enum class Kind { kGauge, kCounter, kInfo };
 
 // A metric. `Source` is the status of an allocator, a pool or an allocator of pinned memory.
 template <typename Source>
@@ -21,7 +27,7 @@ struct Metric {
   std::string_view name;  // name without the "_total" suffix of counters
   Kind kind = Kind::kGauge;
   std::string_view unit;  // the last part of the name; empty if the metric has no unit
-  std::string_view help;
+  std::string_view help;  // without backslashes, quotes and line breaks, which would need escapes
   int64_t (*value)(const Source& source);
 };
 
@@ -178,57 +184,126 @@ std::string labels_of(const HostAllocatorStatus& allocator) {
               ",device=\"", allocator.device, "\"");
 }
 
-template <typename Source>
-void append_metadata(std::string& out, const Metric<Source>& metric) {
-  out += text("# TYPE ", metric.name, metric.kind == Kind::kGauge ? " gauge\n" : " counter\n");
-  if (!metric.unit.empty()) out += text("# UNIT ", metric.name, " ", metric.unit, "\n");
-  out += text("# HELP ", metric.name, " ", metric.help, "\n");
-}
+// Writes metrics as text. Each metric consists of its metadata (begin) and its samples.
+class MetricsWriter {
+ public:
+  explicit MetricsWriter(MetricsFormat format) : format_(format) {}
+
+  struct Family {
+    std::string_view name;
+    Kind kind = Kind::kGauge;
+    std::string_view unit;
+    std::string_view help;
+  };
+  void begin(const Family& family) {
+    sample_name_ = text(family.name, suffix(family.kind));
+    // In OpenMetrics, a metric is named without the suffix of its samples.
+    const std::string_view name = is_open() ? family.name : std::string_view(sample_name_);
+    out_ += text("# HELP ", name, " ", family.help, "\n# TYPE ", name, " ", type_name(family.kind),
+                 "\n");
+    if (is_open() && !family.unit.empty()) out_ += text("# UNIT ", name, " ", family.unit, "\n");
+  }
+
+  // `labels` is the text between the braces; empty if the sample has no labels.
+  template <typename Value>
+  void add_sample(std::string_view labels, Value value) {
+    out_ += sample_name_;
+    if (!labels.empty()) out_ += text("{", labels, "}");
+    out_ += text(" ", value, "\n");
+  }
+
+  std::string finish() && {
+    if (is_open()) out_ += "# EOF\n";
+    return std::move(out_);
+  }
+
+ private:
+  bool is_open() const { return format_ == MetricsFormat::kOpenMetrics; }
+  static std::string_view suffix(Kind kind) {
+    if (kind == Kind::kCounter) return "_total";
+    return kind == Kind::kInfo ? "_info" : "";
+  }
+  // The Prometheus text format has no info type, so info metrics become gauges.
+  std::string_view type_name(Kind kind) const {
+    if (kind == Kind::kCounter) return "counter";
+    return kind == Kind::kInfo && is_open() ? "info" : "gauge";
+  }
+
+  const MetricsFormat format_;
+  std::string sample_name_{};
+  std::string out_{};
+};
 
 template <typename Source>
-std::string format_sample(const Metric<Source>& metric, const std::string& labels,
-                          const Source& source) {
-  return text(metric.name, metric.kind == Kind::kGauge ? "" : "_total", "{", labels, "} ",
-              metric.value(source), "\n");
+void begin_metric(MetricsWriter& writer, const Metric<Source>& metric) {
+  writer.begin({metric.name, metric.kind, metric.unit, metric.help});
+}
+
+void write_process(MetricsWriter& writer, const ProcessStatus& process) {
+  writer.begin({"ashlar_build", Kind::kInfo, "", "The version of Ashlar."});
+  writer.add_sample(text("version=", quote_label(process.version)), 1);
+  writer.begin(
+      {"ashlar_monitored_seconds", Kind::kGauge, "seconds", "Time since monitoring started."});
+  writer.add_sample("", process.monitored_seconds);
+}
+
+void write_allocators(MetricsWriter& writer, const std::vector<AllocatorStatus>& allocators) {
+  writer.begin({"ashlar_allocator", Kind::kInfo, "", "Properties of an allocator."});
+  for (const AllocatorStatus& each : allocators) {
+    writer.add_sample(text(labels_of(each), ",device_name=", quote_label(each.device_name),
+                           ",options=", quote_label(each.options)),
+                      1);
+  }
+  for (const AllocatorMetric& metric : kAllocatorMetrics) {
+    begin_metric(writer, metric);
+    for (const AllocatorStatus& each : allocators) {
+      writer.add_sample(labels_of(each), metric.value(each));
+    }
+  }
+  for (const PoolMetric& metric : kPoolMetrics) {
+    begin_metric(writer, metric);
+    for (const AllocatorStatus& each : allocators) {
+      for (const auto& [id, pool] : each.stats.pools) {
+        writer.add_sample(text(labels_of(each), ",pool=\"", id.capture, "_", id.user, "\""),
+                          metric.value(pool));
+      }
+    }
+  }
+}
+
+void write_host_allocators(MetricsWriter& writer,
+                           const std::vector<HostAllocatorStatus>& allocators) {
+  for (const HostMetric& metric : kHostMetrics) {
+    begin_metric(writer, metric);
+    for (const HostAllocatorStatus& each : allocators) {
+      writer.add_sample(labels_of(each), metric.value(each));
+    }
+  }
 }
 
 }  // namespace
 
-std::string format_openmetrics(const ProcessStatus& process) {
-  std::string out =
-      text("# TYPE ashlar_build info\n# HELP ashlar_build The version of Ashlar.\n",
-           "ashlar_build_info{version=", quote_label(process.version), "} 1\n",
-           "# TYPE ashlar_monitored_seconds gauge\n# UNIT ashlar_monitored_seconds seconds\n",
-           "# HELP ashlar_monitored_seconds Time since monitoring started.\n",
-           "ashlar_monitored_seconds ", process.monitored_seconds, "\n");
-  out += "# TYPE ashlar_allocator info\n# HELP ashlar_allocator Properties of an allocator.\n";
-  for (const AllocatorStatus& each : process.allocators) {
-    out += text("ashlar_allocator_info{", labels_of(each),
-                ",device_name=", quote_label(each.device_name),
-                ",options=", quote_label(each.options), "} 1\n");
-  }
-  for (const AllocatorMetric& metric : kAllocatorMetrics) {
-    append_metadata(out, metric);
-    for (const AllocatorStatus& each : process.allocators) {
-      out += format_sample(metric, labels_of(each), each);
-    }
-  }
-  for (const PoolMetric& metric : kPoolMetrics) {
-    append_metadata(out, metric);
-    for (const AllocatorStatus& each : process.allocators) {
-      for (const auto& [id, pool] : each.stats.pools) {
-        out += format_sample(
-            metric, text(labels_of(each), ",pool=\"", id.capture, "_", id.user, "\""), pool);
-      }
-    }
-  }
-  for (const HostMetric& metric : kHostMetrics) {
-    append_metadata(out, metric);
-    for (const HostAllocatorStatus& each : process.host_allocators) {
-      out += format_sample(metric, labels_of(each), each);
-    }
-  }
-  return out + "# EOF\n";
+MetricsFormat choose_metrics_format(std::string_view accept) {
+  const http::Preference plain = http::preference_for(accept, kPrometheusType);
+  const http::Preference open = http::preference_for(accept, kOpenMetricsType);
+  const bool is_requested = open.thousandths > plain.thousandths ||
+                            (open.thousandths == plain.thousandths && open.is_named);
+  return is_requested && open.thousandths > 0 ? MetricsFormat::kOpenMetrics
+                                              : MetricsFormat::kPrometheus;
+}
+
+std::string_view content_type(MetricsFormat format) {
+  return format == MetricsFormat::kOpenMetrics
+             ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+             : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+std::string format_metrics(const ProcessStatus& process, MetricsFormat format) {
+  MetricsWriter writer(format);
+  write_process(writer, process);
+  write_allocators(writer, process.allocators);
+  write_host_allocators(writer, process.host_allocators);
+  return std::move(writer).finish();
 }
 
 }  // namespace ashlar::live

@@ -11,13 +11,13 @@
 #include "engine/size_policy.h"
 #include "view/columns.h"
 #include "view/extent_map.h"
-#include "view/small_elements.h"
 
 namespace ashlar::view {
 namespace {
 
 constexpr size_t kMaxBlocks = 20'000;
 constexpr size_t kMaxMappedRanges = 20'000;
+constexpr uint8_t kNoCategory = UINT8_MAX;  // of blocks without an allocation
 // Blocks without a segment share a segment if they are at most this far apart.
 constexpr uint64_t kNearBytes = kSmallSegmentBytes;
 
@@ -85,8 +85,9 @@ std::vector<PlacedBlock> placed_blocks(const Document& document, uint32_t moment
     bytes = std::min(bytes, UINT64_MAX - allocation.address.value());
     placed.push_back({document.ids()[rank], {allocation.address, bytes}});
   }
-  // An incomplete trace may have several allocations at one address. An allocation with an alloc
-  // entry is preferred, then the first; the others were allocated later without an entry.
+  // An incomplete trace may have several allocations at one address. Keeps the first allocation
+  // with an alloc entry or, if none has one, the first allocation: the omitted allocations must
+  // have been made later, without an entry.
   const auto key = [&](const PlacedBlock& each) {
     const Allocation& allocation = document.allocations().all[each.id];
     return std::tuple(each.range.begin, allocation.predates_trace(), each.id);
@@ -286,6 +287,9 @@ void add_blocks(const Document& document, const std::vector<MapBlock>& blocks, C
   response.add("block_stack", blocks, [&](Block each) {
     const Allocation* allocation = allocation_in(document, each);
     return allocation == nullptr ? kNoIndex : document.stack_of(*allocation);
+  });
+  response.add("block_category", blocks, [&](Block each) {
+    return each.allocation == kNoIndex ? kNoCategory : document.category_of(each.allocation);
   });
   response.add("block_made", blocks, [&](Block each) {
     const Allocation* allocation = allocation_in(document, each);

@@ -30,6 +30,7 @@ void add_allocations(const Document& document, const std::vector<uint32_t>& ids,
   add("stack", [&](const Allocation& each) { return document.stack_of(each); });
   add("stream", [&](const Allocation& each) { return document.stream_of(each.stream); });
   add("pool", [&](const Allocation& each) { return document.pool_of(each.pool); });
+  response.add("category", ids, [&](uint32_t id) { return document.category_of(id); });
 }
 
 void add_allocation_details(const Document& document, const std::vector<uint32_t>& ids,

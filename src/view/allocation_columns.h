@@ -11,7 +11,8 @@
 
 namespace ashlar::view {
 
-// Adds `id`, `bytes`, `made`, `freed`, `stack`, `stream` and `pool`, with one row per id.
+// Adds `id`, `bytes`, `made`, `freed`, `stack`, `stream`, `pool` and `category`, with one row per
+// id.
 void add_allocations(const Document& document, const std::vector<uint32_t>& ids, Columns& response);
 // Adds `made_us`, `freed_us` and `address`.
 void add_allocation_details(const Document& document, const std::vector<uint32_t>& ids,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "base/text.h"
@@ -21,6 +22,13 @@ char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' 
 bool contains_ignoring_case(std::string_view text, std::string_view wanted) {
   const auto same = [](char a, char b) { return to_lower(a) == to_lower(b); };
   return std::search(text.begin(), text.end(), wanted.begin(), wanted.end(), same) != text.end();
+}
+
+bool have_same_order(const TableQuery& a, const TableQuery& b) {
+  const auto key = [](const TableQuery& each) {
+    return std::tie(each.sort, each.moment, each.category, each.search);
+  };
+  return key(a) == key(b);
 }
 
 std::string as_columns(const Document& document, const std::vector<uint32_t>& ids, size_t total) {
@@ -52,16 +60,14 @@ std::shared_ptr<const AllocationTable::Order> AllocationTable::order_for(
   {
     MutexLock lock(mutex_);
     for (auto known = cache_.begin(); known != cache_.end(); ++known) {
-      const bool is_same = known->sort == query.sort && known->moment == query.moment &&
-                           known->search == query.search;
-      if (!is_same) continue;
+      if (!have_same_order(known->query, query)) continue;
       cache_.splice(cache_.begin(), cache_, known);
       return cache_.front().order;
     }
   }
   auto order = std::make_shared<const Order>(find(query));
   MutexLock lock(mutex_);
-  cache_.push_front({query.sort, query.moment, query.search, order});
+  cache_.push_front({query, order});
   if (cache_.size() > kMaxOrders) cache_.pop_back();
   return order;
 }
@@ -80,6 +86,9 @@ AllocationTable::Order AllocationTable::find(const TableQuery& query) const {
     std::erase_if(ids, [&](uint32_t id) {
       return !wanted[document_.stack_of(document_.allocations().all[id])];
     });
+  }
+  if (query.category) {
+    std::erase_if(ids, [&](uint32_t id) { return document_.category_of(id) != *query.category; });
   }
   sort(query.sort, ids);
   return ids;

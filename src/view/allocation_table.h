@@ -27,7 +27,8 @@ struct TableQuery {
   bool descends = false;
   uint32_t from = 0;
   uint32_t count = 0;
-  std::optional<uint32_t> moment{};  // unset: the whole run
+  std::optional<uint32_t> moment{};   // unset: the whole run
+  std::optional<uint8_t> category{};  // number of a Category; unset: all
   // Selects allocations with a stack frame "name:file:line" that contains this text, ignoring ASCII
   // case. Empty: no filter.
   std::string search{};
@@ -48,9 +49,7 @@ class AllocationTable {
  private:
   using Order = std::vector<uint32_t>;  // ids, ascending by the key
   struct CachedOrder {
-    SortKey sort{};
-    std::optional<uint32_t> moment{};
-    std::string search{};
+    TableQuery query{};  // its range of rows and its direction do not matter
     std::shared_ptr<const Order> order{};
   };
 

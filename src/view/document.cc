@@ -8,6 +8,7 @@
 
 #include "analysis/recorded_size_policy.h"
 #include "analysis/timeline.h"
+#include "analysis/training/training_analysis.h"
 
 namespace ashlar::view {
 namespace {
@@ -33,6 +34,7 @@ void add_unique(Key key, std::vector<Key>& all, std::map<Key, uint32_t>& indexes
 
 Document::Document(std::shared_ptr<const Recording> recording, DeviceIndex device)
     : recording_(std::move(recording), device),
+      categories_(&training_of(recording_).categories),
       placeholder_(make_placeholder(recording_)),
       trace_(placeholder_ ? placeholder_.get() : &recording_.trace()),
       segments_(recording_.snapshot(), device, *trace_) {
@@ -114,30 +116,19 @@ void Document::compute_sums() {
 void Document::compute_reserved() {
   const uint64_t before = initial_reserved_bytes(recording_.snapshot(), device());
   uint64_t now = before;
-  uint64_t most = before;
   for (uint32_t entry = 0; entry < entry_count(); ++entry) {
     const uint64_t change = reserved_delta((*trace_)[entry]);
     now += change;
     if (entry == 0 || change != 0) reserved_.push_back({.entry = entry, .bytes = now});
-    if (now > most) {
-      most = now;
-      reserved_peak_ = entry;
-    } else if (most == before && now == most &&
-               requested_.at(entry) > requested_.at(reserved_peak_)) {
-      reserved_peak_ = entry;
-    }
   }
-  // Memory is obtained from the device just before the allocation that needs it. The moment of that
-  // allocation is therefore taken as the peak.
-  const uint32_t next = reserved_peak_ + 1;
-  const bool is_for_next =
-      most > before && next < entry_count() && (*trace_)[next].action == TraceAction::kAlloc;
-  if (is_for_next) reserved_peak_ = next;
+  reserved_peak_ = recording_.timeline().reserved_peak.entry.value_or(0);
 }
 
 void Document::rank_groups() {
-  const GroupRanking::Members members{
-      .intervals = intervals_, .bytes = bytes_, .entry_count = entry_count(), .peak = peak_};
+  const GroupRanking::Members members{.intervals = intervals_,
+                                      .bytes = bytes_,
+                                      .entry_count = entry_count(),
+                                      .peak = reserved_peak_};
   std::vector<uint32_t> group_of(ids_.size());
   const auto by = [&](auto key) {
     for (uint32_t rank = 0; rank < group_of.size(); ++rank) group_of[rank] = key(allocation(rank));
@@ -146,10 +137,18 @@ void Document::rank_groups() {
   groups_[0] = by([this](const Allocation& each) { return stack_of(each); });
   groups_[1] = by([this](const Allocation& each) { return stream_of(each.stream); });
   groups_[2] = by([this](const Allocation& each) { return pool_of(each.pool); });
+  for (uint32_t rank = 0; rank < group_of.size(); ++rank) group_of[rank] = category_of(ids_[rank]);
+  groups_[3] = GroupRanking(members, group_of);
 }
 
 uint32_t Document::stack_of(const Allocation& allocation) const {
-  return stack_number(recording().stack_numbers(), allocation.stack);
+  return stack_number(recording().stack_numbers(), allocation);
+}
+
+bool Document::has_phases() const {
+  const std::vector<PhaseSpan>& phases = training_of(recording_).iterations.phases;
+  return std::any_of(phases.begin(), phases.end(),
+                     [](const PhaseSpan& span) { return span.phase != Phase::kOther; });
 }
 
 std::vector<Document::ReservedStep>::const_iterator Document::reserved_step(uint32_t moment) const {
@@ -173,6 +172,17 @@ double Document::time_us(uint32_t entry) const {
     return std::numeric_limits<double>::quiet_NaN();
   }
   return static_cast<double>((*trace_)[entry].time_us);
+}
+
+std::vector<TimePoint> Document::times(size_t max_count) const {
+  std::vector<TimePoint> points;
+  for (uint32_t entry = 0; entry < entry_count(); ++entry) {
+    if (!(*trace_)[entry].has_time) continue;
+    const double time = time_us(entry);
+    points.push_back({entry, points.empty() ? time : std::max(time, points.back().time_us)});
+  }
+  if (points.size() < 2) return {};
+  return thin_out(points, max_count);
 }
 
 }  // namespace ashlar::view

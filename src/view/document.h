@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One device's part of a recording, indexed for the viewer's requests. The indexes find the
-// allocations that exist at a moment, in allocation order, and sums over time. A moment is the
-// state after a trace entry. Immutable and therefore thread safe.
+// One device's part of a recording, indexed for the viewer's requests: the allocations that exist
+// at each moment, oldest first, and sums of bytes over time. A moment is the state after a trace
+// entry. Immutable and therefore thread safe.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 
 #include "analysis/allocations.h"
 #include "analysis/recording.h"
+#include "analysis/training/categories.h"
 #include "view/group_ranking.h"
 #include "view/interval_index.h"
 #include "view/segment_history.h"
@@ -21,7 +22,7 @@
 
 namespace ashlar::view {
 
-enum class Grouping { kStack, kStream, kPool };
+enum class Grouping { kStack, kStream, kPool, kCategory };
 
 // Allocations have two numbers. The id, used in responses, is the index into Allocations::all. The
 // age rank counts from the oldest: first the allocations that predate the trace, then the others in
@@ -54,6 +55,10 @@ class Document {
   uint32_t stream_of(StreamId stream) const { return stream_indexes_.at(stream); }
   // Returns the index of the pool in pools().
   uint32_t pool_of(PoolId pool) const { return pool_indexes_.at(pool); }
+  // Returns the number of the allocation's Category. `id` is an index into Allocations::all.
+  uint8_t category_of(uint32_t id) const { return static_cast<uint8_t>(categories_->of(id)); }
+  // Returns whether phases of training or inference were found.
+  bool has_phases() const;
   // Returns the minimum size of the block for a request, according to the recorded options.
   // REQUIRES: requested_bytes > 0.
   uint64_t block_bytes(uint64_t requested_bytes) const;
@@ -67,9 +72,8 @@ class Document {
   uint64_t max_reserved(EntryRange range) const;
   // The first moment with the peak of requested bytes.
   uint32_t peak() const { return peak_; }
-  // The moment whose gap a report explains: the state after the allocation for which the reserved
-  // bytes first rose to their peak. If the reserved bytes never exceed their value before the
-  // trace, it is the moment with the most requested bytes among those with that value.
+  // The moment that all reports explain: Timeline::reserved_peak, or the first moment if that peak
+  // is before the first entry.
   uint32_t reserved_peak() const { return reserved_peak_; }
 
   const SegmentHistory& segments() const { return segments_; }
@@ -80,6 +84,9 @@ class Document {
   const std::vector<PoolId>& pools() const { return pools_; }
   // Returns the time of an entry in microseconds, or NaN if the entry has no time.
   double time_us(uint32_t entry) const;
+  // Returns at most `max_count` points of the times, which do not descend; see thin_out(). Returns
+  // none if fewer than two entries have a time.
+  std::vector<TimePoint> times(size_t max_count) const;
 
  private:
   struct ReservedStep {
@@ -95,6 +102,7 @@ class Document {
   void rank_groups();
 
   DeviceRecording recording_;
+  const Categories* categories_;                                // cached by recording_
   std::unique_ptr<const std::vector<TraceEntry>> placeholder_;  // null: there is a history
   const std::vector<TraceEntry>* trace_;                        // the recording's or placeholder_
   IntervalIndex intervals_{};
@@ -110,7 +118,7 @@ class Document {
   std::vector<PoolId> pools_{};
   std::map<StreamId, uint32_t> stream_indexes_{};
   std::map<PoolId, uint32_t> pool_indexes_{};
-  GroupRanking groups_[3]{};
+  GroupRanking groups_[4]{};
 };
 
 }  // namespace ashlar::view

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 
-#include "view/small_elements.h"
-
 namespace ashlar::view {
 namespace {
 

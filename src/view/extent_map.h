@@ -11,6 +11,7 @@
 // mappings that were removed before the snapshot are unknown.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -51,7 +52,25 @@ ExtentMap find_extents(const Document& document, uint32_t moment,
 // equal is_home.
 void merge_small_mapped_ranges(ExtentMap& map, size_t max_mapped_ranges);
 
-// Adds the columns of the extents.
+// Adds the columns of the extents, their mappings and the mapped ranges to `response`.
 void add_extents(const Document& document, const ExtentMap& map, Columns& response);
+
+// Merging of elements of a map that are too small to be visible.
+
+inline constexpr size_t kMaxScreenWidthPixels = 8'000;  // 8K screens have 7,680
+
+// Calls merge(min_bytes), which merges adjacent elements that are smaller than `min_bytes`, until
+// count() is at most `max_count` or `min_bytes` reaches `total_bytes`. `min_bytes` starts at the
+// size of one pixel and doubles with each call.
+template <typename Count, typename MergeBelow>
+void merge_until(size_t max_count, uint64_t total_bytes, const Count& count,
+                 const MergeBelow& merge) {
+  uint64_t min_bytes = total_bytes / kMaxScreenWidthPixels;
+  while (count() > max_count) {
+    merge(min_bytes);
+    if (min_bytes >= total_bytes) return;
+    min_bytes = min_bytes > total_bytes / 2 ? total_bytes : std::max<uint64_t>(2 * min_bytes, 1);
+  }
+}
 
 }  // namespace ashlar::view

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks the groups of a grouping (by stack, stream or pool) and selects the groups that the page
-// shows individually. The selection is the same for the whole document. Immutable and therefore
-// thread safe.
+// Ranks the groups of a grouping (by stack, stream, pool or category) and selects the groups that
+// the page shows individually. The selection is the same for the whole document. Immutable and
+// therefore thread safe.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
 
+#include "analysis/training/categories.h"
 #include "base/text.h"
 #include "view/json_text.h"
 #include "view/timeline_tile.h"
@@ -116,6 +119,12 @@ Json pools_of(const Document& document) {
   return names;
 }
 
+Json category_names() {
+  Json names = Json::array();
+  for (size_t i = 0; i < kCategoryCount; ++i) names.push_back(name(static_cast<Category>(i)));
+  return names;
+}
+
 Json time_of(const Document& document, uint32_t entry) {
   const TraceEntry& found = document.trace()[entry];
   return found.has_time ? Json(found.time_us) : Json();
@@ -148,6 +157,8 @@ Json document_json(const SceneDocument& shown) {
       {"lower_bound", document.requested().at(peak)},
       {"streams", streams_of(document)},
       {"pools", pools_of(document)},
+      {"categories", category_names()},
+      {"phases", document.has_phases()},
       {"annotations", annotations.first},
       {"annotation_count", annotations.count},
       {"ooms", ooms.first},
@@ -157,14 +168,35 @@ Json document_json(const SceneDocument& shown) {
   };
 }
 
+// Returns the number of the document to open first: among the documents of each file's default
+// device, the one that ran out of memory, otherwise the one with the highest peak.
+size_t default_document(const std::vector<SceneDocument>& documents) {
+  using Rank = std::tuple<bool, uint64_t>;
+  size_t best = 0;
+  std::optional<Rank> best_rank;
+  for (size_t i = 0; i < documents.size(); ++i) {
+    const Document& document = *documents[i].document;
+    if (document.recording().default_device() != document.device()) continue;
+    const Rank rank = {document.device_recording().has_oom(),
+                       document.reserved_at(document.reserved_peak())};
+    if (best_rank && rank <= *best_rank) continue;
+    best = i;
+    best_rank = rank;
+  }
+  return best;
+}
+
 }  // namespace
 
 std::string scene_json(const std::vector<SceneDocument>& documents, const SceneHeader& header) {
   Json all = Json::array();
   for (const SceneDocument& each : documents) all.push_back(document_json(each));
   const Json live = header.live.empty() ? Json() : Json(header.live);
-  return json_text(
-      {{"version", 1}, {"program", header.program}, {"live", live}, {"documents", all}});
+  return json_text({{"version", 1},
+                    {"program", header.program},
+                    {"live", live},
+                    {"default_document", default_document(documents)},
+                    {"documents", all}});
 }
 
 }  // namespace ashlar::view

@@ -58,6 +58,7 @@ class ResponseArchive {
     return true;
   }
 
+  const JsonAnalyses& analyses() const { return view_.analyses(); }
   // Returns the size of to_text().
   size_t size() const { return index_.size() + (bytes_.size() + 2) / 3 * 4 + kMarkupBytes; }
   std::string to_text() const {
@@ -81,7 +82,7 @@ class ResponseArchive {
   std::string bytes_{};
 };
 
-constexpr const char* kGroupings[] = {"allocation", "stack", "stream", "pool"};
+constexpr const char* kGroupings[] = {"allocation", "stack", "stream", "pool", "category"};
 
 Requests tile_requests(const Document& document, size_t number, const char* by, uint32_t level) {
   Requests requests;
@@ -112,11 +113,21 @@ class DocumentArchiver {
 
   void add_required() {
     archive_.add(text("d/", number_, "/stacks.json"));
-    archive_.add(text("d/", number_, "/causes.json"));
+    for (const auto& [name, analysis] : archive_.analyses().by_name) {
+      archive_.add(text("d/", number_, "/", name));
+    }
     archive_.add(tile_requests(document_, number_, kGroupings[0], 0).front());
   }
 
+  void add_sources() {
+    if (!archive_.analyses().source) return;
+    for (size_t file = 0; file < kMaxSourceFiles; ++file) {
+      static_cast<void>(archive_.try_add({text("d/", number_, "/source.json?file=", file)}));
+    }
+  }
+
   void add_tables() { static_cast<void>(archive_.try_add(table_requests(number_))); }
+  void add_times() { static_cast<void>(archive_.try_add({text("d/", number_, "/times")})); }
 
   // Adds a level of a grouping, if all levels above it were added.
   void add_level(size_t grouping, uint32_t level) {
@@ -179,6 +190,8 @@ void fill(std::vector<DocumentArchiver>& documents) {
   for_each([](DocumentArchiver& document) { document.add_required(); });
   for_each([](DocumentArchiver& document) { document.add_peaks(); });
   add_levels(0, 1);
+  for_each([](DocumentArchiver& document) { document.add_times(); });
+  for_each([](DocumentArchiver& document) { document.add_sources(); });
   for_each([](DocumentArchiver& document) { document.add_tables(); });
   for_each([](DocumentArchiver& document) { document.add_moments(16); });
   add_levels(1, 3);

@@ -17,8 +17,8 @@ inline constexpr std::string_view kResponsesMarker = "<!--ashlar:responses-->";
 
 inline constexpr size_t kMailableBytes = 8'000'000;  // small enough for mail and CI artifacts
 
-// Returns the HTML file. The scene and, for each document, its stacks, causes and topmost tile of
-// allocations are included even if the file then exceeds `max_bytes`.
+// Returns the HTML file. The scene and, for each document, its stacks, the results of all analyses
+// and the topmost tile of allocations are included even if the file then exceeds `max_bytes`.
 // kInvalidArgument: the page does not contain kResponsesMarker.
 Result<std::string> self_contained_page(const Viewer& view, std::string_view page,
                                         size_t max_bytes = kMailableBytes);

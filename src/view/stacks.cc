@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "analysis/timeline.h"
 #include "view/columns.h"
@@ -33,6 +35,30 @@ std::string stacks_json(const Document& document) {
   return json_text({{"frames", frames}, {"stacks", stacks}});
 }
 
+namespace {
+
+// Adds the bytes by stack and category.
+void add_split(const Document& document, const std::vector<uint32_t>& ids, Columns& response) {
+  struct Sum {
+    double bytes = 0;
+    uint32_t count = 0;
+  };
+  std::map<std::pair<uint32_t, uint8_t>, Sum> sums;
+  for (const uint32_t id : ids) {
+    const Allocation& each = document.allocations().all[id];
+    Sum& sum = sums[{document.stack_of(each), document.category_of(id)}];
+    sum.bytes += static_cast<double>(each.bytes);
+    ++sum.count;
+  }
+  const std::vector<std::pair<std::pair<uint32_t, uint8_t>, Sum>> rows(sums.begin(), sums.end());
+  response.add("split_stack", rows, [](const auto& row) { return row.first.first; });
+  response.add("split_category", rows, [](const auto& row) { return row.first.second; });
+  response.add("split_bytes", rows, [](const auto& row) { return row.second.bytes; });
+  response.add("split_count", rows, [](const auto& row) { return row.second.count; });
+}
+
+}  // namespace
+
 std::string stack_columns(const Document& document, uint32_t moment) {
   std::vector<uint32_t> present;
   for (const uint32_t rank : document.intervals().at(moment)) {
@@ -51,6 +77,7 @@ std::string stack_columns(const Document& document, uint32_t moment) {
   columns.add("stack", stacks);
   columns.add("bytes", bytes);
   columns.add("count", counts);
+  add_split(document, present, columns);
   return columns.take();
 }
 

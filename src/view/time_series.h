@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes over time, with a pyramid of extremes for fast range queries. Immutable and therefore
-// thread safe.
+// Bytes over time, with a pyramid of extremes for fast range queries, and the times of entries as a
+// short list of points. Immutable and therefore thread safe.
 #pragma once
 
 #include <cstddef>
@@ -39,5 +39,16 @@ class TimeSeries {
   // An element of level n covers 2^n * kBlockMoments moments.
   std::vector<std::vector<Extremes>> levels_{};
 };
+
+struct TimePoint {
+  uint32_t entry = 0;
+  double time_us = 0;
+  friend bool operator==(const TimePoint&, const TimePoint&) = default;
+};
+
+// Returns at most `max_count` of the points, chosen so that interpolation between them stays close
+// to the omitted points.
+// REQUIRES: entries ascend, times do not descend, and max_count >= 2.
+std::vector<TimePoint> thin_out(const std::vector<TimePoint>& points, size_t max_count);
 
 }  // namespace ashlar::view

@@ -10,16 +10,10 @@
 
 #include "view/allocation_columns.h"
 #include "view/columns.h"
+#include "view/small_groups.h"
 
 namespace ashlar::view {
 namespace {
-
-// An allocation that is visible in the columns [begin, end) of a tile.
-struct ShownAllocation {
-  uint32_t rank = 0;
-  uint32_t begin = 0;
-  uint32_t end = 0;  // the number of columns if the allocation outlives the tile
-};
 
 struct Column {
   EntryRange range{};
@@ -46,11 +40,10 @@ std::vector<uint32_t> moments_of(const std::vector<Column>& columns) {
   return moments;
 }
 
-// Calls visit(ShownAllocation) for all allocations that are live at one of the moments and satisfy
-// admits(rank), oldest first.
-template <typename Admits, typename Visit>
-void for_each_shown(const Document& document, const std::vector<uint32_t>& moments, Admits admits,
-                    Visit visit) {
+// Calls visit(ShownAllocation) for all allocations that are live at one of the moments, oldest
+// first.
+template <typename Visit>
+void for_each_shown(const Document& document, const std::vector<uint32_t>& moments, Visit visit) {
   const std::vector<EntryInterval>& intervals = document.intervals().all();
   const auto column_after = [&](uint32_t end, uint32_t from) {
     if (end > moments.back()) return static_cast<uint32_t>(moments.size());
@@ -58,33 +51,43 @@ void for_each_shown(const Document& document, const std::vector<uint32_t>& momen
     return static_cast<uint32_t>(found - moments.begin());
   };
   for (const uint32_t rank : document.intervals().at(moments.front())) {
-    if (admits(rank)) visit(ShownAllocation{rank, 0, column_after(intervals[rank].end, 0)});
+    visit(ShownAllocation{rank, 0, column_after(intervals[rank].end, 0)});
   }
   uint32_t column = 0;
   for (uint32_t rank = document.intervals().first_after(moments.front());
        rank < intervals.size() && intervals[rank].begin <= moments.back(); ++rank) {
     while (moments[column] < intervals[rank].begin) ++column;
-    if (intervals[rank].end <= moments[column] || !admits(rank)) continue;
+    if (intervals[rank].end <= moments[column]) continue;
     visit(ShownAllocation{rank, column, column_after(intervals[rank].end, column)});
   }
 }
 
-std::vector<ShownAllocation> find_shown(const Document& document,
-                                        const std::vector<uint32_t>& moments, uint64_t min_bytes) {
+// The allocations of a tile, oldest first in both lists.
+struct TileAllocations {
+  std::vector<ShownAllocation> shown{};  // individually
+  std::vector<ShownAllocation> small{};  // as sums
+};
+
+bool is_older(const ShownAllocation& a, const ShownAllocation& b) { return a.rank < b.rank; }
+
+TileAllocations find_allocations(const Document& document, const std::vector<uint32_t>& moments,
+                                 uint64_t min_bytes) {
   const std::vector<uint64_t>& bytes = document.bytes();
-  std::vector<ShownAllocation> shown;
-  for_each_shown(
-      document, moments, [&](uint32_t rank) { return bytes[rank] >= min_bytes; },
-      [&](const ShownAllocation& each) { shown.push_back(each); });
-  if (shown.size() <= kMaxTileAllocations) return shown;
+  TileAllocations found;
+  for_each_shown(document, moments, [&](const ShownAllocation& each) {
+    (bytes[each.rank] >= min_bytes ? found.shown : found.small).push_back(each);
+  });
+  if (found.shown.size() <= kMaxTileAllocations) return found;
   const auto is_greater = [&](const ShownAllocation& a, const ShownAllocation& b) {
     return std::pair(bytes[a.rank], b.rank) > std::pair(bytes[b.rank], a.rank);
   };
-  std::nth_element(shown.begin(), shown.begin() + kMaxTileAllocations, shown.end(), is_greater);
-  shown.resize(kMaxTileAllocations);
-  std::sort(shown.begin(), shown.end(),
-            [](const ShownAllocation& a, const ShownAllocation& b) { return a.rank < b.rank; });
-  return shown;
+  const auto end = found.shown.begin() + kMaxTileAllocations;
+  std::nth_element(found.shown.begin(), end, found.shown.end(), is_greater);
+  found.small.insert(found.small.end(), end, found.shown.end());
+  found.shown.erase(end, found.shown.end());
+  std::sort(found.shown.begin(), found.shown.end(), is_older);
+  std::sort(found.small.begin(), found.small.end(), is_older);
+  return found;
 }
 
 void add_sums(const Document& document, const std::vector<Column>& columns, Columns& response) {
@@ -181,14 +184,16 @@ std::vector<uint32_t> tile_moments(const Document& document, TileId tile) {
 std::string tile_by_allocation(const Document& document, TileId tile, uint32_t detail) {
   const std::vector<Column> columns = columns_of(document, tile);
   const std::vector<uint32_t> moments = moments_of(columns);
-  const std::vector<ShownAllocation> shown =
-      find_shown(document, moments, min_shown_bytes(document, detail));
+  const TileAllocations found =
+      find_allocations(document, moments, min_shown_bytes(document, detail));
+  const auto column_count = static_cast<uint32_t>(columns.size());
   Columns response;
   add_sums(document, columns, response);
-  response.add("small", hidden_bytes(document, moments, shown));
-  add_changes(shown, static_cast<uint32_t>(columns.size()), response);
+  response.add("small", hidden_bytes(document, moments, found.shown));
+  add_small_groups(document, found.small, column_count, response);
+  add_changes(found.shown, column_count, response);
   std::vector<uint32_t> ids;
-  for (const ShownAllocation& each : shown) ids.push_back(document.ids()[each.rank]);
+  for (const ShownAllocation& each : found.shown) ids.push_back(document.ids()[each.rank]);
   add_allocations(document, ids, response);
   return response.take();
 }
@@ -203,13 +208,11 @@ std::string tile_by_group(const Document& document, TileId tile, Grouping groupi
   // sums them up.
   const size_t stride = columns.size() + 1;
   std::vector<uint64_t> sums((groups.shown().size() + 1) * stride);
-  for_each_shown(
-      document, moments, [](uint32_t) { return true; },
-      [&](const ShownAllocation& each) {
-        uint64_t* row = &sums[groups.row_of()[each.rank] * stride];
-        row[each.begin] += document.bytes()[each.rank];
-        row[each.end] -= document.bytes()[each.rank];
-      });
+  for_each_shown(document, moments, [&](const ShownAllocation& each) {
+    uint64_t* row = &sums[groups.row_of()[each.rank] * stride];
+    row[each.begin] += document.bytes()[each.rank];
+    row[each.end] -= document.bytes()[each.rank];
+  });
   std::vector<double> bytes;
   bytes.reserve(rows.size() * columns.size());
   for (size_t row = 0; row < rows.size(); ++row) {

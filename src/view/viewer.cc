@@ -6,9 +6,11 @@
 #include <charconv>
 #include <optional>
 
+#include "analysis/training/categories.h"
 #include "base/text.h"
 #include "http/request.h"
 #include "view/address_map.h"
+#include "view/columns.h"
 #include "view/scene.h"
 #include "view/stacks.h"
 #include "view/timeline_tile.h"
@@ -21,6 +23,7 @@ using http::Response;
 
 constexpr std::string_view kColumnsType = "application/octet-stream";
 constexpr size_t kMaxSearchBytes = 1024;
+constexpr size_t kMaxTimePoints = 8192;
 constexpr std::string_view kUnknown = "unknown request";
 
 Response columns(std::string body) {
@@ -77,6 +80,7 @@ class Arguments {
     return plain.value_or("");
   }
 
+  bool has(std::string_view name) const { return http::query_argument(query_, name).has_value(); }
   bool equals(std::string_view name, std::string_view value) const {
     return http::query_argument(query_, name) == value;
   }
@@ -90,7 +94,7 @@ class Arguments {
 };
 
 Response tile_response(const Document& document, Arguments arguments) {
-  const size_t by = arguments.choice("by", {"allocation", "stack", "stream", "pool"});
+  const size_t by = arguments.choice("by", {"allocation", "stack", "stream", "pool", "category"});
   const uint32_t entries = document.entry_count();
   const uint32_t level = arguments.integer_below("level", level_count(entries));
   const uint32_t index = arguments.integer_below("index", tile_count(entries, level));
@@ -112,7 +116,18 @@ Response table_response(const Document& document, const AllocationTable& table,
     query.moment = arguments.integer_below("at", document.entry_count());
   }
   query.search = arguments.decoded("search");
+  if (arguments.has("category")) {
+    query.category = static_cast<uint8_t>(arguments.integer_below("category", kCategoryCount));
+  }
   return arguments.ok() ? columns(table.rows(query)) : arguments.to_response();
+}
+
+std::string time_columns(const Document& document) {
+  const std::vector<TimePoint> points = document.times(kMaxTimePoints);
+  Columns columns;
+  columns.add("entry", points, [](const TimePoint& each) { return each.entry; });
+  columns.add("time_us", points, [](const TimePoint& each) { return each.time_us; });
+  return columns.take();
 }
 
 }  // namespace
@@ -146,8 +161,10 @@ Response Viewer::respond(std::string_view path, std::string_view query) const {
   const AllocationTable& table = found.loaded->table;
   Arguments arguments(query);
   if (found.resource == "tile") return tile_response(document, arguments);
+  if (found.resource == "times") return columns(time_columns(document));
   if (found.resource == "stacks.json") return json(stacks_json(document));
-  if (found.resource == "causes.json") return causes_.poll(document);
+  if (found.resource == "source.json") return source(document, query);
+  if (analyses_.by_name.contains(found.resource)) return worker_.poll(document, found.resource);
   if (found.resource == "allocations") return table_response(document, table, arguments);
   if (found.resource == "allocation") {
     const uint32_t id = arguments.integer_below("id", document.allocations().all.size());
@@ -162,8 +179,8 @@ Response Viewer::respond(std::string_view path, std::string_view query) const {
 
 Response Viewer::wait_for_response(std::string_view path, std::string_view query) const {
   const ResolvedPath found = find(path);
-  const bool takes_long = found.loaded != nullptr && found.resource == "causes.json";
-  return takes_long ? causes_.wait(found.loaded->document) : respond(path, query);
+  const bool takes_long = found.loaded != nullptr && analyses_.by_name.contains(found.resource);
+  return takes_long ? worker_.wait(found.loaded->document, found.resource) : respond(path, query);
 }
 
 std::vector<const Document*> Viewer::documents() const {
@@ -181,6 +198,18 @@ Viewer::ResolvedPath Viewer::find(std::string_view path) const {
   MutexLock lock(mutex_);
   if (!wanted || *wanted >= documents_.size()) return {};
   return {documents_[*wanted].get(), path.substr(std::min(slash + 1, path.size()))};
+}
+
+Response Viewer::source(const Document& document, std::string_view query) const {
+  Arguments arguments(query);
+  const uint32_t file = arguments.integer_below("file", uint64_t{1} << 32);
+  if (!arguments.ok()) return arguments.to_response();
+  if (!analyses_.source) {
+    return error_response(404, "no source was given; see --source in `ashlar help view`");
+  }
+  Result<std::string> found = analyses_.source(document.device_recording(), file);
+  if (!found.ok()) return error_response(404, found.status().message());
+  return json(*std::move(found));
 }
 
 Response Viewer::scene() const {

@@ -6,17 +6,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "analysis/json_analysis.h"
 #include "ashlar/status.h"
 #include "base/mutex.h"
 #include "http/response.h"
 #include "view/allocation_table.h"
-#include "view/causes_worker.h"
+#include "view/analysis_worker.h"
 #include "view/document.h"
 
 namespace ashlar::view {
@@ -27,8 +27,11 @@ class Viewer {
  public:
   // `program` is the name and version of the tool. `live` is the name of the monitored process, or
   // empty if no process is monitored.
-  Viewer(std::string program, CausesFunction compute_causes, std::string live = {})
-      : program_(std::move(program)), live_(std::move(live)), causes_(std::move(compute_causes)) {}
+  Viewer(std::string program, JsonAnalyses analyses, std::string live = {})
+      : program_(std::move(program)),
+        live_(std::move(live)),
+        analyses_(std::move(analyses)),
+        worker_(analyses_) {}
 
   // Adds one document per device and returns their numbers.
   // kInvalidArgument: there would be more than kMaxDocuments documents.
@@ -45,6 +48,7 @@ class Viewer {
   // Returns all documents, in the order of their numbers.
   std::vector<const Document*> documents() const;
   const std::string& program() const { return program_; }
+  const JsonAnalyses& analyses() const { return analyses_; }
 
  private:
   struct LoadedDocument {
@@ -60,14 +64,16 @@ class Viewer {
   // Finds the document that the path refers to; null if there is none.
   ResolvedPath find(std::string_view path) const;
   http::Response scene() const;
+  http::Response source(const Document& document, std::string_view query) const;
 
   const std::string program_;
   const std::string live_;
+  const JsonAnalyses analyses_;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<const LoadedDocument>> documents_ ASHLAR_GUARDED_BY(mutex_);
   // Declared after the documents, so that the worker, which refers to documents, is destroyed
   // first.
-  mutable CausesWorker causes_;
+  mutable AnalysisWorker worker_;
 };
 
 }  // namespace ashlar::view

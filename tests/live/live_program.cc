@@ -5,7 +5,8 @@
 //
 //   live_program [--port] [--silent]      --port: also listens on a port, and prints the address
 //                                         --silent: monitored only if the environment enables it
-//   live_program --hostile-metrics        prints OpenMetrics with special characters in all names
+//   live_program --hostile-metrics [--openmetrics]
+//                                         prints metrics with special characters in all labels
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -82,13 +83,19 @@ void run_command(const std::string& command, ProgramState& state) {
 int run(const std::vector<std::string_view>& arguments) {
   bool has_port = false;
   bool is_silent = false;
+  bool is_open_metrics = false;
+  bool is_hostile = false;
   for (const std::string_view each : arguments) {
-    if (each == "--hostile-metrics") {
-      std::cout << live::format_openmetrics(live::hostile_process());
-      return 0;
-    }
+    is_hostile = is_hostile || each == "--hostile-metrics";
+    is_open_metrics = is_open_metrics || each == "--openmetrics";
     has_port = has_port || each == "--port";
     is_silent = is_silent || each == "--silent";
+  }
+  if (is_hostile) {
+    const auto format =
+        is_open_metrics ? live::MetricsFormat::kOpenMetrics : live::MetricsFormat::kPrometheus;
+    std::cout << live::format_metrics(live::hostile_process(), format);
+    return 0;
   }
   sim::Options options;
   options.capacity_bytes = size_t{1} << 33;

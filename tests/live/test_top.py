@@ -23,7 +23,7 @@ PROGRAM = os.path.abspath(sys.argv.pop())
 ASHLAR = os.path.abspath(sys.argv.pop())
 ENVIRONMENT = {name: value for name, value in os.environ.items()
                if not name.startswith(("ASHLAR_", "PYTORCH_", "TMUX"))}
-LONG_ENOUGH = 30  # timeout in seconds, which also suffices on busy machines
+LONG_ENOUGH = 30  # timeout in seconds, long enough for a busy machine
 
 
 class Terminal:
@@ -88,7 +88,7 @@ class TopTest(unittest.TestCase):
         self.terminal.wait_for_text("q quits")
 
     def expect_restored(self, code):
-        """Expects a normal shell prompt."""
+        """Expects that the tool ended with this exit status and restored the terminal."""
         # Waits for the shell: until then, typed keys go to `ashlar top`.
         self.terminal.wait_for(lambda: self.terminal.state() == ["0", "1", "1"], "the shell")
         self.terminal.run('echo "ended with $?"; stty -a | tr ";" "\\n" | grep -w icanon')

@@ -4,15 +4,21 @@
 // keys while it is shown.
 import { signal } from "@preact/signals";
 import { kGroupings } from "./api/scene.ts";
-import { moment, moveCursor, scene, shown, stepCursor } from "./session.ts";
+import { kAxisKinds } from "./model/axis.ts";
+import { groupings, moment, moveCursor, scene, shown, stepCursor } from "./session.ts";
 import {
+  axisKind,
+  category,
+  colorBy,
   compareCursor,
   cursor,
   documentNumber,
   grouping,
+  kColorings,
   kViews,
   selection,
   showDocument,
+  type View,
   view,
 } from "./state.ts";
 import { switchTheme } from "./theme.ts";
@@ -28,11 +34,20 @@ export const helpShown = signal(false);
 
 const kLargeStepsPerDocument = 100;
 
+const kViewKeys: Record<string, View> = Object.fromEntries(
+  kViews.map((name) => [keyOfView(name), name]),
+);
+
+// Digits select views in the order of the tabs; `l` selects the live view, which few pages have.
+export function keyOfView(name: View): string {
+  return name === "live" ? "l" : String(kViews.indexOf(name) + 1);
+}
+
 export const kGlobalKeys: Key[] = [
   {
-    keys: kViews.map((_, i) => String(i + 1)),
-    description: "show timeline, map, flame graph, table, causes, compare, live",
-    run: (key) => (view.value = kViews[Number(key) - 1]),
+    keys: Object.keys(kViewKeys),
+    description: `show ${Object.values(kViewKeys).join(", ")}`,
+    run: (key) => (view.value = kViewKeys[key]),
   },
   {
     keys: ["[", "]"],
@@ -54,14 +69,23 @@ export const kGlobalKeys: Key[] = [
   { keys: ["x"], description: "compare: swap the two moments", run: () => swapMoments() },
   {
     keys: ["g"],
-    description: "group by allocation, stack, stream, pool",
-    run: () =>
-      (grouping.value = kGroupings[(kGroupings.indexOf(grouping.value) + 1) % kGroupings.length]),
+    description: `group by ${kGroupings.join(", ")}`,
+    run: () => (grouping.value = after(grouping.value, groupings.value)),
+  },
+  {
+    keys: ["c"],
+    description: "colour by stack, category",
+    run: () => (colorBy.value = after(colorBy.value, kColorings)),
+  },
+  {
+    keys: ["h"],
+    description: "horizontal axis: entry, time",
+    run: () => (axisKind.value = after(axisKind.value, kAxisKinds)),
   },
   { keys: ["n"], description: "next document", run: () => nextDocument() },
-  { keys: ["/"], description: "search the table", run: () => focusSearch() },
+  { keys: ["/"], description: "search the flame graph or the table", run: () => focusSearch() },
   { keys: ["t"], description: "light or dark theme", run: () => switchTheme(), worksAlways: true },
-  { keys: ["Escape"], description: "clear the selection", run: () => (selection.value = null) },
+  { keys: ["Escape"], description: "clear the selection", run: () => clearSelection() },
   {
     keys: ["?"],
     description: "show this help",
@@ -69,6 +93,10 @@ export const kGlobalKeys: Key[] = [
     worksAlways: true,
   },
 ];
+
+function after<T>(now: T, all: readonly T[]): T {
+  return all[(all.indexOf(now) + 1) % all.length];
+}
 
 // The keys of the current view.
 export const viewKeys = signal<Key[]>([]);
@@ -138,9 +166,14 @@ function nextDocument(): void {
   showDocument((documentNumber.value + 1) % count);
 }
 
+function clearSelection(): void {
+  selection.value = null;
+  category.value = null;
+}
+
 // Focuses the search field immediately, or after the table has been rendered.
 function focusSearch(): void {
-  view.value = "table";
+  if (view.value !== "flame") view.value = "table";
   const field = () => document.querySelector<HTMLInputElement>("input[type=search]");
   if (field()) field()!.focus();
   else requestAnimationFrame(() => field()?.focus());

@@ -9,10 +9,11 @@ import { listenToKeys } from "./keys.ts";
 import { watch } from "./live.ts";
 import { followSelection } from "./selection_details.ts";
 import { scene, start } from "./session.ts";
-import { syncWithUrl, view } from "./state.ts";
+import { view } from "./state.ts";
 import "./style/page.css";
 import "./style/views.css";
 import { followTheme } from "./theme.ts";
+import { syncWithUrl } from "./url.ts";
 import { App } from "./views/app.tsx";
 
 const isFirstVisit = location.hash === "";

@@ -48,14 +48,15 @@ export function followSelection(): void {
 // Requests the row of an allocation. A self-contained file has no responses for single allocations,
 // only the first rows of the table.
 async function rowOf(number: number, id: number): Promise<AllocationRows> {
-  const ask = client.peek()!;
-  if (ask.source.kind === "server") return ask.allocation(number, id);
-  const rows = await ask.rows(number, {
+  const api = client.peek()!;
+  if (api.source.kind === "server") return api.allocation(number, id);
+  const rows = await api.rows(number, {
     sort: "bytes",
     order: "down",
     from: 0,
     at: "all",
     search: "",
+    category: null,
   });
   const at = rows.id.indexOf(id);
   if (at < 0)
@@ -74,5 +75,6 @@ async function rowOf(number: number, id: number): Promise<AllocationRows> {
     stack: one(rows.stack),
     stream: one(rows.stream),
     pool: one(rows.pool),
+    category: one(rows.category),
   };
 }

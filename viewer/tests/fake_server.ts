@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A small random run, and the responses of `ashlar view` for it, computed in the simplest way. Unit
-// tests compare the page's results with it.
-import { kNone } from "../src/api/scene.ts";
+// tests compare the page's results with these responses.
+import { kNone, type StackBytes } from "../src/api/scene.ts";
 
 export type Values = number[] | bigint[];
 type TypeName = "u8" | "u16" | "u32" | "u64" | "f32" | "f64";
@@ -49,6 +49,13 @@ export interface FakeAllocation {
   stack: number;
 }
 
+const kStackCount = 9;
+const kCategoryCount = 3;
+
+export function categoryOf(one: FakeAllocation): number {
+  return one.stack % kCategoryCount;
+}
+
 // Returns random allocations and frees, which the seed determines.
 export function makeRun(seed: number, entries: number): FakeAllocation[] {
   let state = seed >>> 0;
@@ -65,7 +72,7 @@ export function makeRun(seed: number, entries: number): FakeAllocation[] {
       continue;
     }
     const bytes = 512 * Math.ceil(1 + random() ** 6 * 40_000);
-    const made = { bytes, made: entry, freed: kNone, stack: Math.floor(random() * 9) };
+    const made = { bytes, made: entry, freed: kNone, stack: Math.floor(random() * kStackCount) };
     all.push(made);
     live.push(made);
   }
@@ -87,7 +94,7 @@ export function tileResponse(
   const rows = run.filter(
     (one) => one.bytes >= smallest && entries.some((entry) => isLiveAt(one, entry)),
   );
-  const changes: [column: number, row: number, comes: number][] = [];
+  const changes: [column: number, row: number, isAdded: number][] = [];
   for (let column = 1; column < columns; ++column) {
     const [before, now] = [from + column - 1, from + column];
     rows.forEach((one, row) => {
@@ -100,6 +107,20 @@ export function tileResponse(
   const sum = (entry: number, keep: (one: FakeAllocation) => boolean) =>
     run.filter((one) => isLiveAt(one, entry) && keep(one)).reduce((all, one) => all + one.bytes, 0);
   const requested = entries.map((entry) => sum(entry, () => true));
+  const smallGroups = (
+    name: string,
+    count: number,
+    groupOf: (one: FakeAllocation) => number,
+  ): Record<string, [TypeName, number[]]> => {
+    const groups = Array.from({ length: count }, (_, i) => i);
+    const bytes = groups.flatMap((group) =>
+      entries.map((entry) => sum(entry, (one) => one.bytes < smallest && groupOf(one) === group)),
+    );
+    return {
+      [`small_${name}`]: [name === "stack" ? "u32" : "u8", groups],
+      [`${name}_bytes`]: ["f64", bytes],
+    };
+  };
   const first = [...rows.keys()].filter((row) => isLiveAt(rows[row], from));
   return encodeColumns({
     entry: ["u32", entries],
@@ -110,6 +131,8 @@ export function tileResponse(
     reserved_high: ["f64", requested.map((bytes) => 2 * bytes)],
     requested_low: ["f64", requested],
     small: ["f64", entries.map((entry) => sum(entry, (one) => one.bytes < smallest))],
+    ...smallGroups("stack", kStackCount, (one) => one.stack),
+    ...smallGroups("category", kCategoryCount, categoryOf),
     first: ["u32", first],
     change_column: ["u16", changes.map((change) => change[0])],
     change_row: ["u32", changes.map((change) => change[1])],
@@ -121,5 +144,17 @@ export function tileResponse(
     stack: ["u32", rows.map((one) => one.stack)],
     stream: ["u32", rows.map(() => 0)],
     pool: ["u32", rows.map(() => 0)],
+    category: ["u8", rows.map(categoryOf)],
   });
+}
+
+// Returns live bytes by stack, all of one category unless categories are given.
+export function heldBytes(stack: number[], bytes: number[], category?: number[]): StackBytes {
+  const columns = {
+    stack: Uint32Array.from(stack),
+    bytes: Float64Array.from(bytes),
+    count: Uint32Array.from(stack, () => 1),
+  };
+  const categories = Uint8Array.from(category ?? stack.map(() => 0));
+  return { at: 0, ...columns, split: { ...columns, category: categories } };
 }

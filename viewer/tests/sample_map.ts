@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Address maps for tests.
-import { type AddressMap, BlockState, kNone } from "../src/api/scene.ts";
+import { type AddressMap, BlockState, kNoCategory, kNone } from "../src/api/scene.ts";
 
 export interface Block {
   bytes: number;
@@ -41,6 +41,7 @@ export function mapOf(
     block_allocation: Uint32Array.from(blocks, () => kNone),
     block_stack: Uint32Array.from(blocks, () => kNone),
     block_made: Uint32Array.from(blocks, () => kNone),
+    block_category: Uint8Array.from(blocks, () => kNoCategory),
     ...extentColumns(extents, bytes),
   };
 }

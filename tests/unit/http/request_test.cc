@@ -35,6 +35,13 @@ TEST(RequestTest, IgnoresCaseOfFieldNamesAndValues) {
   EXPECT_TRUE(parsed.head->expects_continue);
 }
 
+TEST(RequestTest, JoinsAcceptFields) {
+  const ParsedHead parsed =
+      parse_head(head("GET / HTTP/1.1", "Accept: text/plain;q=0.5\r\naccept:  */*;q=0.1 \r\n"));
+  ASSERT_TRUE(parsed.head) << parsed.why;
+  EXPECT_EQ(parsed.head->accept, "text/plain;q=0.5,*/*;q=0.1");
+}
+
 TEST(RequestTest, RejectsMalformedRequests) {
   struct Row {
     std::string bytes;

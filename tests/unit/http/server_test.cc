@@ -43,11 +43,27 @@ TEST_F(HttpServerTest, ServesClientsWithToken) {
 }
 
 TEST_F(HttpServerTest, RejectsClientsWithoutToken) {
-  for (const char* path :
-       {"/", "/0123456789abcdef", "/0123456789abcdee/", "/0123456789abcde/", "/0123456789abcdef0/",
-        "//0123456789abcdef/", "/etc/passwd", "/%30123456789abcdef/"}) {
-    EXPECT_EQ(code_of(get(path)), 404) << path;
+  for (const char* path : {"/", "/0123456789abcdef", "/metrics", "/favicon.ico"}) {
+    const std::string response = get(path);
+    EXPECT_EQ(code_of(response), 401) << path;
+    EXPECT_THAT(response, HasSubstr("WWW-Authenticate: Bearer realm=\"ashlar\"\r\n"));
+    EXPECT_THAT(body_of(response), HasSubstr("a token is required"));
   }
+}
+
+TEST_F(HttpServerTest, RejectsClientsWithWrongToken) {
+  for (const char* path : {"/0123456789abcdee/", "/0123456789abcde/", "/0123456789abcdef0/",
+                           "//0123456789abcdef/", "/etc/passwd", "/%30123456789abcdef/"}) {
+    EXPECT_EQ(code_of(get(path)), 403) << path;
+    EXPECT_THAT(body_of(get(path)), HasSubstr("the token is wrong")) << path;
+  }
+  const auto code_with = [&](const std::string& field) {
+    return code_of(exchange(request("GET /first", "Authorization: " + field + "\r\n")));
+  };
+  EXPECT_EQ(code_with("Bearer 0123456789abcdef"), 200);
+  EXPECT_EQ(code_with("Bearer 0123456789abcdee"), 403);
+  EXPECT_EQ(code_with("Bearer"), 401);
+  EXPECT_EQ(code_with("Basic 0123456789abcdef"), 401) << "only Bearer is supported";
 }
 
 TEST_F(HttpServerTest, RejectsForeignHostNames) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/random.h"
 #include "view/time_series.h"
@@ -66,6 +67,37 @@ TEST(TimeSeriesTest, AgreesWithALinearScan) {
       }
     }
   }
+}
+
+// Returns the largest distance, in microseconds, between the points and the polyline `line`.
+double deviation(const std::vector<TimePoint>& points, const std::vector<TimePoint>& line) {
+  double most = 0;
+  size_t piece = 0;
+  for (const TimePoint& point : points) {
+    while (piece + 2 < line.size() && line[piece + 1].entry < point.entry) ++piece;
+    const TimePoint& a = line[piece];
+    const TimePoint& b = line[piece + 1];
+    const double slope = (b.time_us - a.time_us) / (b.entry - a.entry);
+    most = std::max(most, std::abs(a.time_us + slope * (point.entry - a.entry) - point.time_us));
+  }
+  return most;
+}
+
+TEST(TimePointsTest, ThinOutKeepsBurstsAndPauses) {
+  Random random(11);
+  std::vector<TimePoint> points = {{0, 0}};
+  for (uint32_t entry = 1; entry < 20'000; ++entry) {
+    const bool is_pause = random.below(500) == 0;
+    const double step = is_pause ? 1e6 : static_cast<double>(random.below(20));
+    points.push_back({entry, points.back().time_us + step});
+  }
+  const std::vector<TimePoint> kept = thin_out(points, 1000);
+  EXPECT_LE(kept.size(), 1000U);
+  EXPECT_EQ(kept.front(), points.front());
+  EXPECT_EQ(kept.back(), points.back());
+  EXPECT_LT(deviation(points, kept), points.back().time_us / 5000);
+  EXPECT_EQ(thin_out(points, points.size()), points) << "few points are kept";
+  EXPECT_EQ(thin_out(points, 2).size(), 2U);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of self-contained files, which are read as the page reads them.
+// Tests self-contained pages. The tests decode the embedded responses as the page's script does.
 #include "view/self_contained_page.h"
 
 #include <gmock/gmock.h>
@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "unit/view/analysis_stub.h"
 #include "unit/view/random_run.h"
 
 namespace ashlar::view {
@@ -73,9 +74,7 @@ class SelfContainedPageTest : public ::testing::Test {
   }
   json moments() const { return json::parse(response("scene.json"))["documents"][0]["moments"]; }
 
-  Viewer viewer_{"ashlar", [](const DeviceRecording&, const std::function<bool()>&) {
-                   return Result<std::string>("{\"causes\": 1}");
-                 }};
+  Viewer viewer_{"ashlar", fixed_causes("{\"causes\": 1}")};
   std::string file_;
   json index_;
   std::string responses_;
@@ -135,9 +134,9 @@ TEST_F(SelfContainedPageTest, PrefersOverviewsToDetails) {
 }
 
 TEST(SelfContainedPageErrorTest, OmitsFailedRequests) {
-  Viewer view("ashlar", [](const DeviceRecording&, const std::function<bool()>&) {
-    return Result<std::string>(Status::invalid_argument("unavailable"));
-  });
+  Viewer view("ashlar", causes_from([](const DeviceRecording&, const KeepGoing&) {
+                return Result<std::string>(Status::invalid_argument("unavailable"));
+              }));
   ASSERT_TRUE(
       view.add(Recording::create("run", random_snapshot({.seed = 1, .entry_count = 9}))).ok());
   const Result<std::string> file = self_contained_page(view, kPage, 1'000'000);

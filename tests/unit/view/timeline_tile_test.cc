@@ -63,6 +63,52 @@ std::vector<std::vector<uint32_t>> stacks_in(const ColumnsReader& tile) {
   return found;
 }
 
+// Returns the bytes of the allocations by stack. The key kNoIndex sums the stacks that have no row
+// in `small_stack`.
+std::map<uint32_t, double> by_small_stack(const Document& document, const ColumnsReader& tile,
+                                          const std::vector<uint32_t>& ids) {
+  const auto known = tile.column<uint32_t>("small_stack");
+  std::map<uint32_t, double> sums;
+  for (const uint32_t id : ids) {
+    const Allocation& each = document.allocations().all[id];
+    const uint32_t stack = document.stack_of(each);
+    const bool has_row = std::find(known.begin(), known.end(), stack) != known.end();
+    sums[has_row ? stack : kNoIndex] += static_cast<double>(each.bytes);
+  }
+  return sums;
+}
+
+// Returns the sums that are not 0 in a column of the tile, keyed by group. `group` and `bytes` are
+// names of response columns.
+template <typename Group>
+std::map<uint32_t, double> small_rows(const ColumnsReader& tile, const char* group,
+                                      const char* bytes, size_t column) {
+  const auto groups = tile.column<Group>(group);
+  const auto sums = tile.column<double>(bytes);
+  const size_t columns = tile.column<uint32_t>("entry").size();
+  EXPECT_EQ(sums.size(), groups.size() * columns);
+  std::map<uint32_t, double> rows;
+  for (size_t row = 0; row < groups.size(); ++row) {
+    const double sum = sums[row * columns + column];
+    if (sum != 0) rows[groups[row]] = sum;
+  }
+  return rows;
+}
+
+void expect_small_groups_match(const Document& document, const ColumnsReader& tile, size_t column,
+                               const std::vector<uint32_t>& ids) {
+  std::map<uint32_t, double> by_stack = by_small_stack(document, tile, ids);
+  std::erase_if(by_stack, [](const auto& each) { return each.second == 0; });
+  std::map<uint32_t, double> by_category;
+  for (const uint32_t id : ids) {
+    by_category[document.category_of(id)] +=
+        static_cast<double>(document.allocations().all[id].bytes);
+  }
+  std::erase_if(by_category, [](const auto& each) { return each.second == 0; });
+  ASSERT_EQ(small_rows<uint32_t>(tile, "small_stack", "stack_bytes", column), by_stack);
+  ASSERT_EQ(small_rows<uint8_t>(tile, "small_category", "category_bytes", column), by_category);
+}
+
 void expect_tile_matches_scan(const Document& document, TileId place, uint32_t detail) {
   SCOPED_TRACE(testing::Message() << "level " << place.level << ", index " << place.index
                                   << ", detail " << detail);
@@ -76,9 +122,13 @@ void expect_tile_matches_scan(const Document& document, TileId place, uint32_t d
   for (size_t column = 0; column < entries.size(); ++column) {
     std::vector<uint32_t> live = live_at(document, entries[column]);
     ASSERT_EQ(requested[column], static_cast<double>(bytes_of(document, live)));
-    std::erase_if(live, [&](uint32_t id) { return document.allocations().all[id].bytes < least; });
+    std::vector<uint32_t> hidden = live;
+    const auto is_small = [&](uint32_t id) { return document.allocations().all[id].bytes < least; };
+    std::erase_if(hidden, [&](uint32_t id) { return !is_small(id); });
+    std::erase_if(live, is_small);
     ASSERT_EQ(stacks[column], live) << "column " << column;
     ASSERT_EQ(small[column] + static_cast<double>(bytes_of(document, live)), requested[column]);
+    if (column % 16 == 0) expect_small_groups_match(document, tile, column, hidden);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "format/snapshot_pickle.h"
 #include "format/value_store.h"
 #include "unit/analysis/trace_builder.h"
+#include "unit/view/analysis_stub.h"
 #include "unit/view/columns_reader.h"
 #include "unit/view/random_run.h"
 #include "view/viewer_handler.h"
@@ -23,11 +24,6 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
-
-Result<std::string> no_causes(const DeviceRecording& /*recording*/,
-                              const std::function<bool()>& /*keep_going*/) {
-  return std::string("{\"causes\": 1}");
-}
 
 class ViewerTest : public ::testing::Test {
  protected:
@@ -41,7 +37,7 @@ class ViewerTest : public ::testing::Test {
   }
   json scene() const { return json::parse(respond("scene.json").body); }
 
-  Viewer viewer_{"ashlar 1.2.3", no_causes};
+  Viewer viewer_{"ashlar 1.2.3", fixed_causes("{\"causes\": 1}")};
 };
 
 TEST_F(ViewerTest, LimitsTheNumberOfDocuments) {
@@ -77,8 +73,8 @@ TEST_F(ViewerTest, SceneDescribesTheDocuments) {
   EXPECT_EQ(document["peak"],
             (json{{"entry", 2}, {"requested", 1024}, {"allocated", 1536}, {"reserved", 4096}}));
   EXPECT_EQ(document["reserved_peak"],
-            (json{{"entry", 1}, {"reserved", 4096}, {"requested", 1000}}))
-      << "includes the allocation that grew it";
+            (json{{"entry", 2}, {"reserved", 4096}, {"requested", 1024}}))
+      << "the most requested bytes while reserved memory is at its peak";
   EXPECT_EQ(document["lower_bound"], 1024);
   EXPECT_EQ(document["streams"], (json{"0", "0x55"}));
   EXPECT_EQ(document["pools"], (json{"default"}));
@@ -88,6 +84,40 @@ TEST_F(ViewerTest, SceneDescribesTheDocuments) {
   EXPECT_EQ(document["oom_count"], 1);
   EXPECT_EQ(document["allocations"], 2);
   EXPECT_EQ(document["moments"], json());
+}
+
+TEST_F(ViewerTest, OpensDeviceThatRanOutOfMemoryFirst) {
+  TraceBuilder small;
+  small.add(TraceAction::kSegmentAlloc, 1 << 20, 4096).alloc(1 << 20, 1000);
+  TraceBuilder large;
+  large.add(TraceAction::kSegmentAlloc, 1 << 20, 1 << 20).alloc(1 << 20, 1000);
+  TraceBuilder failed;
+  failed.add(TraceAction::kSegmentAlloc, 1 << 20, 8192)
+      .alloc(1 << 20, 1000)
+      .add(TraceAction::kOom, 77, 4096);
+  add(small.snapshot());
+  EXPECT_EQ(scene()["default_document"], 0);
+  add(large.snapshot());
+  EXPECT_EQ(scene()["default_document"], 1) << "the one with the most reserved bytes";
+  Snapshot two_devices = failed.snapshot();
+  two_devices.device_traces.insert(two_devices.device_traces.begin(),
+                                   small.snapshot().device_traces[0]);
+  add(std::move(two_devices));
+  ASSERT_EQ(scene()["documents"].size(), 4U);
+  EXPECT_EQ(scene()["default_document"], 3) << "the device that ran out of memory";
+}
+
+TEST_F(ViewerTest, ReturnsTimesOfEntries) {
+  TraceBuilder trace;
+  trace.alloc(1 << 20, 1000).free(1 << 20, 1000);
+  add(trace.snapshot());
+  const ColumnsReader times(respond("d/0/times").body);
+  std::vector<double> expected;
+  for (const TraceEntry& entry : trace.snapshot().device_traces[0]) {
+    expected.push_back(static_cast<double>(entry.time_us));
+  }
+  EXPECT_EQ(times.column<double>("time_us"), expected);
+  EXPECT_EQ(times.column<uint32_t>("entry").size(), expected.size());
 }
 
 TEST_F(ViewerTest, SceneTruncatesMarksButCountsAll) {
@@ -140,7 +170,7 @@ TEST_F(ViewerTest, HasOneMomentWithoutHistory) {
   EXPECT_EQ(document["peak"]["requested"], 4096);
   EXPECT_EQ(ColumnsReader(respond("d/0/map?at=0").body).column<double>("block_requested"),
             (std::vector<double>{4096}));
-  EXPECT_EQ(respond("d/0/causes.json").code, 404);
+  EXPECT_EQ(viewer_.wait_for_response("d/0/causes.json", "").code, 404);
 }
 
 TEST_F(ViewerTest, AcceptsAnEmptySnapshot) {
@@ -154,7 +184,7 @@ TEST_F(ViewerTest, AcceptsAnEmptySnapshot) {
 TEST_F(ViewerTest, ListsStacksOutermostFirst) {
   add(random_snapshot({.seed = 1, .entry_count = 50}));
   const json found = json::parse(respond("d/0/stacks.json").body);
-  const json stack = found["stacks"][1];
+  const json stack = found["stacks"][2];  // after "no stack" and "before the recording"
   ASSERT_EQ(stack.size(), 2U);
   EXPECT_EQ(found["frames"][stack[0].get<size_t>()], (json{"outer", "b.py", 2}));
   EXPECT_EQ(found["frames"][stack[1].get<size_t>()], (json{"inner", "a.py", 1}));
@@ -203,6 +233,11 @@ TEST_F(ViewerTest, RejectsUnknownRequestsAndArguments) {
       {"d/0/tile?by=allocation&level=0&index=0&detail=5", 400},
       {"d/0/tile?by=stack&level=0&index=0&detail=1", 400},
       {"d/0/allocation?id=99999999", 400},
+      {"d/0/oom.json", 404},
+      {"d/0/source.json?file=0", 404},
+      {"d/0/source.json?file=x", 400},
+      {"d/0/allocations?sort=bytes&order=up&from=0&count=10&at=all&search=&category=11", 400},
+      {"d/0/allocations?sort=bytes&order=up&from=0&count=10&at=all&search=&category=10", 200},
       {"d/0/allocations?sort=bytes&order=up&from=0&count=10001&at=all&search=", 400},
       {"d/0/allocations?sort=size&order=up&from=0&count=10&at=all&search=", 400},
       {"d/0/allocations?sort=bytes&order=up&from=0&count=10&at=all&search=%zz", 400},
@@ -227,12 +262,10 @@ TEST_F(ViewerTest, RespondsWithCausesWhenReady) {
 }
 
 TEST(ViewerConcurrencyTest, ServesRequestsWhileDocumentsAreAdded) {
-  const CausesFunction run_until_cancelled = [](const DeviceRecording&,
-                                                const std::function<bool()>& keep_going) {
-    while (keep_going()) std::this_thread::yield();
-    return Result<std::string>(Status::timeout("given up"));
-  };
-  Viewer view("ashlar", run_until_cancelled);
+  Viewer view("ashlar", causes_from([](const DeviceRecording&, const KeepGoing& keep_going) {
+                while (keep_going()) std::this_thread::yield();
+                return Result<std::string>(Status::timeout("given up"));
+              }));
   std::vector<std::thread> threads;
   for (uint64_t seed = 0; seed < 4; ++seed) {
     threads.emplace_back([&, seed] {
@@ -327,7 +360,7 @@ TEST_F(ViewerHandlerTest, OpensAnUploadAsADocument) {
 TEST_F(ViewerHandlerTest, RejectsAnInvalidUploadWithTheReadersMessage) {
   const http::Response response = open("name=bad.pickle", "hello");
   EXPECT_EQ(response.code, 400);
-  EXPECT_THAT(response.body, HasSubstr("bad.pickle: byte 0: neither a pickle nor JSON"));
+  EXPECT_THAT(response.body, HasSubstr("bad.pickle: is text, neither a pickle nor JSON"));
   EXPECT_EQ(open("", "hello").code, 400);
   EXPECT_TRUE(viewer_.documents().empty());
 }

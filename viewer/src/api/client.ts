@@ -7,7 +7,7 @@ import * as scene from "./scene.ts";
 import { getWithRetry, parseJson, type RetryOptions, type Source } from "./source.ts";
 
 export const kRowsPerRequest = 2000;
-const kMaxCached = 64; // number of responses, each typically below a megabyte
+const kMaxCached = 64; // maximum number of responses, each typically below a megabyte
 
 export interface TileKey {
   document: number;
@@ -15,6 +15,14 @@ export interface TileKey {
   level: number;
   index: number;
   detail: number;
+}
+
+export interface Analyses {
+  causes: scene.Causes;
+  oom: scene.Oom;
+  leaks: scene.Leaks;
+  training: scene.Training;
+  annotate: scene.SourceFiles;
 }
 
 export class ViewClient {
@@ -35,8 +43,27 @@ export class ViewClient {
     return this.once(`d/${document}/stacks.json`, (bytes) => parseJson<scene.Stacks>(bytes));
   }
 
-  async causes(document: number, retry: RetryOptions): Promise<scene.Causes> {
-    return parseJson(await getWithRetry(this.source, `d/${document}/causes.json`, retry));
+  // Returns the result of an analysis, which the server may compute in the background.
+  async analysis<Name extends keyof Analyses>(
+    document: number,
+    name: Name,
+    retry: RetryOptions,
+  ): Promise<Analyses[Name]> {
+    return parseJson(await getWithRetry(this.source, `d/${document}/${name}.json`, retry));
+  }
+
+  sourceText(document: number, file: number): Promise<string[]> {
+    return this.once(
+      `d/${document}/source.json?file=${file}`,
+      (bytes) => parseJson<{ lines: string[] }>(bytes).lines,
+    );
+  }
+
+  clock(document: number): Promise<scene.Clock> {
+    return this.once(`d/${document}/times`, (bytes) => {
+      const columns = new Columns(bytes);
+      return { entry: columns.u32("entry"), time_us: columns.f64("time_us") };
+    });
   }
 
   async tile(key: TileKey): Promise<scene.Tile> {
@@ -58,6 +85,12 @@ export class ViewClient {
         stack: columns.u32("stack"),
         bytes: columns.f64("bytes"),
         count: columns.u32("count"),
+        split: {
+          stack: columns.u32("split_stack"),
+          category: columns.u8("split_category"),
+          bytes: columns.f64("split_bytes"),
+          count: columns.u32("split_count"),
+        },
       };
     });
   }
@@ -65,7 +98,8 @@ export class ViewClient {
   rows(document: number, wanted: scene.RowsQuery): Promise<scene.AllocationRows> {
     return this.once(
       `d/${document}/allocations?sort=${wanted.sort}&order=${wanted.order}&from=${wanted.from}` +
-        `&count=${kRowsPerRequest}&at=${wanted.at}&search=${encodeURIComponent(wanted.search)}`,
+        `&count=${kRowsPerRequest}&at=${wanted.at}&search=${encodeURIComponent(wanted.search)}` +
+        (wanted.category === null ? "" : `&category=${wanted.category}`),
       (bytes) => readRows(new Columns(bytes)),
     );
   }
@@ -74,7 +108,8 @@ export class ViewClient {
     return this.once(`d/${document}/allocation?id=${id}`, (bytes) => readRows(new Columns(bytes)));
   }
 
-  // Requests a path at most once while it is in the cache. Least recently used entries are evicted.
+  // Returns the cached response of a path, or requests it. Evicts the least recently used response
+  // if the cache is full, and drops failed responses.
   private once<T>(path: string, read: (bytes: ArrayBuffer) => T): Promise<T> {
     const cached = this.cache.get(path);
     this.cache.delete(path); // re-inserted below as the most recently used
@@ -106,6 +141,10 @@ function readTile(by: scene.Grouping, columns: Columns): scene.Tile {
     ...shared,
     by,
     small: columns.f64("small"),
+    small_stack: columns.u32("small_stack"),
+    stack_bytes: columns.f64("stack_bytes"),
+    small_category: columns.u8("small_category"),
+    category_bytes: columns.f64("category_bytes"),
     first: columns.u32("first"),
     change_column: columns.u16("change_column"),
     change_row: columns.u32("change_row"),
@@ -123,6 +162,7 @@ function readAllocations(columns: Columns): scene.Allocations {
     stack: columns.u32("stack"),
     stream: columns.u32("stream"),
     pool: columns.u32("pool"),
+    category: columns.u8("category"),
   };
 }
 
@@ -152,6 +192,7 @@ function readMap(at: number, columns: Columns): scene.AddressMap {
     block_allocation: columns.u32("block_allocation"),
     block_stack: columns.u32("block_stack"),
     block_made: columns.u32("block_made"),
+    block_category: columns.u8("block_category"),
     extent_id: columns.u64("extent_id"),
     extent_bytes: columns.f64("extent_bytes"),
     extent_stream: columns.u32("extent_stream"),

@@ -2,11 +2,12 @@
 //
 // Types of the responses; docs/reference/formats/view.md describes them.
 
-// The value that means "never" in `freed`, and "none" or "others" in ids.
+// Means "never" in `freed`, "before the trace" in `made`, and "none" or "others" in ids.
 export const kNone = 0xffffffff;
+export const kNoCategory = 0xff;
 
-export type Grouping = "allocation" | "stack" | "stream" | "pool";
-export const kGroupings: readonly Grouping[] = ["allocation", "stack", "stream", "pool"];
+export const kGroupings = ["allocation", "stack", "category", "stream", "pool"] as const;
+export type Grouping = (typeof kGroupings)[number];
 
 export interface DocumentScene {
   name: string;
@@ -22,18 +23,21 @@ export interface DocumentScene {
   lower_bound: number;
   streams: string[];
   pools: string[];
+  categories: string[]; // names, by category number
+  phases: boolean; // whether the training data has phases
   annotations: { entry: number; text: string }[]; // possibly truncated, like `ooms`
   annotation_count: number; // number of annotations before truncation
   ooms: { entry: number; requested: number; free: number }[];
   oom_count: number; // number of failures before truncation
   allocations: number;
-  moments: number[] | null;
+  moments: number[] | null; // those for which a self-contained file has data; null: all
 }
 
 export interface Scene {
   version: number;
   program: string;
   live: string | null; // the monitored process
+  default_document: number;
   documents: DocumentScene[];
 }
 
@@ -84,7 +88,7 @@ export interface Stacks {
 }
 
 export interface Causes {
-  peak_entry: number;
+  peak_entry: number | null; // null: before the first entry
   peak_reserved_bytes: number;
   peak_requested_bytes: number;
   lower_bound_bytes: number;
@@ -95,7 +99,8 @@ export interface Causes {
     causes: Record<string, number>;
     explanations: Record<string, string>; // description of each cause
   };
-  results: Trial[]; // every replayed setting, including the recorded one
+  results: Trial[]; // the settings that can be compared, including the recorded one
+  note: string; // why settings are not compared, or what is not known
   advice: string[];
 }
 
@@ -122,6 +127,11 @@ export interface TileColumns {
 export interface AllocationTile extends TileColumns {
   by: "allocation";
   small: Float64Array;
+  // The small allocations by stack and by category; kNone: other stacks.
+  small_stack: Uint32Array;
+  stack_bytes: Float64Array; // row-major, one value per column of the tile
+  small_category: Uint8Array;
+  category_bytes: Float64Array; // row-major, one value per column of the tile
   first: Uint32Array;
   change_column: Uint16Array;
   change_row: Uint32Array;
@@ -130,7 +140,7 @@ export interface AllocationTile extends TileColumns {
 }
 
 export interface GroupTile extends TileColumns {
-  by: "stack" | "stream" | "pool";
+  by: Exclude<Grouping, "allocation">;
   group: Uint32Array;
   bytes: Float64Array; // row-major, one value per column of the tile
 }
@@ -146,6 +156,7 @@ export interface Allocations {
   stack: Uint32Array;
   stream: Uint32Array;
   pool: Uint32Array;
+  category: Uint8Array;
 }
 
 export interface AllocationRows extends Allocations {
@@ -170,7 +181,9 @@ export interface AddressMap {
   block_allocation: Uint32Array;
   block_stack: Uint32Array;
   block_made: Uint32Array;
-  // The physical memory behind views; empty for engines without extents.
+  block_category: Uint8Array; // kNoCategory: none, or several
+  // The physical memory behind views; empty for engines without extents. The home of an extent is
+  // the address at which the extent is in use.
   extent_id: BigUint64Array;
   extent_bytes: Float64Array;
   extent_stream: Uint32Array;
@@ -178,9 +191,9 @@ export interface AddressMap {
   extent_is_large: Uint8Array;
   extent_has_home: Uint8Array; // 0: idle, or the home is unknown
   extent_home: BigUint64Array;
-  mapping_first: Uint32Array; // first mapping of each extent, then the total number
+  mapping_first: Uint32Array; // first mapping of each extent, then the number of all mappings
   mapping_address: BigUint64Array; // addresses of all mappings, grouped by extent
-  range_first: Uint32Array; // first mapped range of each segment, then the total number
+  range_first: Uint32Array; // first mapped range of each segment, then the number of all ranges
   range_offset: Float64Array;
   range_bytes: Float64Array;
   range_extent: Uint32Array; // kNone: several, merged
@@ -196,9 +209,25 @@ export interface StackBytes {
   stack: Uint32Array;
   bytes: Float64Array;
   count: Uint32Array;
+  split: StackSplit;
 }
 
-export type SortKey = "bytes" | "made" | "freed" | "age";
+// The bytes of StackBytes by stack and category.
+export interface StackSplit {
+  stack: Uint32Array;
+  category: Uint8Array;
+  bytes: Float64Array;
+  count: Uint32Array;
+}
+
+// Points of a piecewise linear function from entries to times; empty without times.
+export interface Clock {
+  entry: Uint32Array;
+  time_us: Float64Array;
+}
+
+export const kSortKeys = ["bytes", "made", "freed", "age"] as const;
+export type SortKey = (typeof kSortKeys)[number];
 
 export interface RowsQuery {
   sort: SortKey;
@@ -206,4 +235,146 @@ export interface RowsQuery {
   from: number;
   at: number | "all";
   search: string;
+  category: number | null; // null: all
+}
+
+// The results of the analyses: parts of the --json output of the commands.
+
+export interface StackFrame {
+  name: string;
+  filename: string;
+  line: number;
+}
+
+export type PhaseName = "forward" | "backward" | "optimizer" | "evaluation" | "other";
+
+export interface Training {
+  categories: CategoryUse[];
+  iterations: {
+    found_from: string;
+    problem: string | null;
+    complete: number;
+    highest: { index: number; phase: PhaseName } | null;
+    all: IterationSpan[];
+  };
+  phases: { first_entry: number; end_entry: number; phase: PhaseName }[];
+}
+
+export interface CategoryUse {
+  name: string;
+  bytes_at_peak: number;
+  max_bytes: number;
+  rules: { rule: string; bytes_at_peak: number; count: number }[];
+}
+
+export interface IterationSpan {
+  first_entry: number;
+  end_entry: number;
+  complete: boolean;
+  peak_requested_bytes: number;
+}
+
+// The result of an analysis. If the file does not permit the analysis, for example because it has
+// no history, the result only says why.
+export interface AnalysisResult {
+  cannot_tell?: string;
+}
+
+export interface Oom extends AnalysisResult {
+  out_of_memory: boolean;
+  verdict?: { text: string; remedies: string[] };
+  entry: number | null;
+  was_recorded: boolean;
+  requested_bytes: number | null;
+  rounded_bytes: number;
+  segment_bytes: number;
+  frames: StackFrame[]; // innermost frame first
+  device_free_bytes: number;
+  limit: {
+    is_inferred: boolean;
+    at_least_bytes: number;
+    below_bytes: number;
+    replayed_bytes: number;
+    is_of_device: boolean;
+  };
+  is_reproduced: boolean; // false: a replay does not fail here, so settings cannot be compared
+  state: OomState | null;
+  live_requested_bytes: number;
+  holders?: { bytes: number; count: number; category: string; stack: StackFrame[] }[];
+  categories: { name: string; bytes: number }[];
+  settings_tried: number;
+  fitting: Trial[]; // settings under which the run completes
+}
+
+export interface OomState {
+  reserved_bytes: number;
+  allocated_bytes: number;
+  free_bytes: number;
+  usable_free_bytes: number;
+  largest_hole_bytes: number;
+  largest_usable_hole_bytes: number;
+  pinned_segments: PinnedSegment[];
+}
+
+export interface PinnedSegment {
+  address: number;
+  total_bytes: number;
+  free_bytes: number;
+  largest_hole_bytes: number;
+  live_blocks: number;
+  largest_blocks: {
+    bytes: number;
+    made_at_entry: number | null;
+    age_us: number | null;
+    frames: StackFrame[];
+  }[];
+}
+
+export interface Leaks extends AnalysisResult {
+  iterations: number;
+  iterations_from: string;
+  can_tell: boolean;
+  problem: string | null;
+  grouped_by: "stack" | "size_class_and_stream";
+  groups: number;
+  leaks: Leak[];
+}
+
+export interface Leak {
+  bytes_per_iteration: number;
+  growth_bytes: number;
+  live_bytes: number;
+  live_count: number;
+  live_bytes_after_iterations: number[];
+  stack?: StackFrame[]; // innermost frame first
+  size_class_bytes?: number;
+  stream?: number;
+}
+
+export interface SourceFiles extends AnalysisResult {
+  peak_entry: number | null;
+  bytes_at_peak: number;
+  allocated_bytes: number;
+  files: SourceFile[];
+  elsewhere: { name: string; bytes_at_peak: number; allocated_bytes: number }[];
+}
+
+export interface SourceFile {
+  path: string;
+  source: string | null; // where the text was found
+  source_problem: string | null;
+  bytes_at_peak: number;
+  allocated_bytes: number;
+  lines: SourceLine[];
+}
+
+export interface SourceLine {
+  line: number;
+  function: string;
+  bytes_at_peak: number;
+  count_at_peak: number;
+  bytes_at_peak_with_calls: number;
+  allocated_bytes: number;
+  allocation_count: number;
+  text: string | null;
 }

@@ -34,7 +34,7 @@ const kRetryDelay = 250; // milliseconds between retries
 
 export interface RetryOptions {
   progress: (loading: StillLoading) => void;
-  isWanted?: () => boolean; // false: stop retrying
+  isWanted?: () => boolean; // returns false to stop retrying
 }
 
 // Retries until the response is ready, and reports progress. Throws StillLoading once `isWanted`

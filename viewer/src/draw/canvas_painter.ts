@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Draws rectangles on a 2D canvas, for machines without a GPU, where WebGL2 is missing or emulated
-// at a tenth of this speed.
+// Draws rectangles on a 2D canvas, for machines without a GPU, where WebGL2 is missing, or emulated
+// and ten times slower than this.
 import type { Quads } from "../model/tile_quads.ts";
 import { paperOf, resize } from "./canvas.ts";
 import { Fill, type PaintedQuads, type Placement, type QuadPainter } from "./quad_painter.ts";
 
-const kMinEdgedHeight = 4; // minimum height in pixels for a darker edge
+const kMinEdgedHeight = 4; // rectangles up to this height in pixels have no darker edge
 
 export class CanvasPainter implements QuadPainter {
   readonly kind = "canvas";
@@ -59,16 +59,16 @@ export class CanvasPainter implements QuadPainter {
       const a = Math.round(box[4 * i + 2] * scaleY + offsetY);
       const b = Math.round(box[4 * i + 3] * scaleY + offsetY);
       const top = a < b ? a : b;
-      const high = a < b ? b - a : a - b;
-      if (high === 0 || top >= this.height || top + high <= 0) continue;
+      const height = a < b ? b - a : a - b;
+      if (height === 0 || top >= this.height || top + height <= 0) continue;
       if (colors[i] !== color) {
         color = colors[i];
         context.fillStyle = this.styleOf(color);
       }
-      context.fillRect(left, top, right - left, high);
-      if (high <= kMinEdgedHeight) continue;
+      context.fillRect(left, top, right - left, height);
+      if (height <= kMinEdgedHeight) continue;
       context.fillStyle = "rgb(0 0 0 / 0.2)";
-      context.fillRect(left, b < a ? top : top + high - 1, right - left, 1);
+      context.fillRect(left, b < a ? top : top + height - 1, right - left, 1);
       color = -1;
     }
   }

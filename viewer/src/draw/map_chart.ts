@@ -23,6 +23,7 @@ import { makePainter, type PaintedQuads, type QuadPainter } from "./quad_painter
 export interface MapOptions {
   map: AddressMap;
   zoom: number; // 1: the whole map is visible
+  top: number; // fraction of the map's height above the window
   pools: string[];
   segment: number | null; // drawn with a bold outline
   extent: number | null; // drawn with a bold outline at all its mappings
@@ -34,8 +35,8 @@ export interface MapOptions {
 export interface MapPlace {
   block: number;
   segment: number;
-  mappedRange: number; // kNone: the mapping is unknown
-  extent: number;
+  mappedRange: number; // kNone: unknown, or an idle extent
+  extent: number; // kNone: unknown, or several, merged
 }
 
 const kInset = 16; // margin on both sides
@@ -49,6 +50,7 @@ export class MapChart {
   private coloredAs: unknown = null;
   private options: MapOptions | null = null;
   private frame = 0;
+  private top = 0; // the scroll position, in the unit of MapOptions.top
 
   constructor(
     private readonly host: HTMLElement,
@@ -76,6 +78,13 @@ export class MapChart {
     this.painter.release();
   }
 
+  // Returns the MapOptions.top to which the user has scrolled. A show() with this value does not
+  // scroll the chart.
+  scrolledTop(): number {
+    if (this.layout) this.top = this.host.scrollTop / this.spacer.clientHeight;
+    return this.top;
+  }
+
   // Returns the item at a point of the visible area; null if there is none.
   placeAt(windowX: number, windowY: number): MapPlace | null {
     const { layout, options } = this;
@@ -97,7 +106,11 @@ export class MapChart {
     this.frame = 0;
     const { options } = this;
     if (!options) return;
-    this.layOut(options);
+    const isNewLayout = this.layOut(options);
+    if (isNewLayout || options.top !== this.top) {
+      this.top = options.top;
+      this.host.scrollTop = this.top * this.spacer.clientHeight;
+    }
     this.color(options);
     const width = this.host.clientWidth;
     const height = this.host.clientHeight;
@@ -115,11 +128,12 @@ export class MapChart {
     this.host.dataset.settled = "true";
   }
 
-  private layOut(options: MapOptions): void {
+  // Returns whether the layout has changed.
+  private layOut(options: MapOptions): boolean {
     const width = this.host.clientWidth - 2 * kInset;
     const height = this.host.clientHeight - 12;
     const name = `${width} ${height} ${options.zoom}`;
-    if (name === this.laidOutFor) return;
+    if (name === this.laidOutFor) return false;
     this.laidOutFor = name;
     const fitting = fittingBytesPerPixel(options.map, width, height);
     this.scale = { width, bytesPerPixel: fitting / options.zoom };
@@ -128,6 +142,7 @@ export class MapChart {
     this.painted?.release();
     this.painted = this.painter.add(this.layout.quads);
     this.coloredAs = null;
+    return true;
   }
 
   private color(options: MapOptions): void {

@@ -61,19 +61,19 @@ function drawExtentBar(
 ): void {
   const width = box.right - box.left;
   const y = box.y + kLineHeight - kBarHeight;
-  const wide = width > 4 ? width - 1 : width;
+  const barWidth = width > 4 ? width - 1 : width;
   context.fillStyle = paper;
   context.fillRect(box.left, y - 1, width, kBarHeight + 1);
   context.fillStyle = ink;
   if (isHome) {
-    context.fillRect(box.left, y, wide, kBarHeight);
+    context.fillRect(box.left, y, barWidth, kBarHeight);
     return;
   }
-  context.fillRect(box.left, y, wide, 1);
-  context.fillRect(box.left, y + kBarHeight - 1, wide, 1);
+  context.fillRect(box.left, y, barWidth, 1);
+  context.fillRect(box.left, y + kBarHeight - 1, barWidth, 1);
   if (width <= 4) return;
   context.fillRect(box.left, y, 1, kBarHeight);
-  context.fillRect(box.left + wide - 1, y, 1, kBarHeight);
+  context.fillRect(box.left + barWidth - 1, y, 1, kBarHeight);
 }
 
 function outlineBox(context: CanvasRenderingContext2D, box: MapBox): void {

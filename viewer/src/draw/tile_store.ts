@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cache of tiles: fetches the wanted tiles, a few at a time, keeps recently used tiles, and evicts
-// the others together with the painter's data.
+// Cache of tiles: fetches the wanted tiles, a few at a time, keeps the most recently used tiles,
+// and evicts older tiles together with the painter's data.
 import type { ViewClient, TileKey } from "../api/client.ts";
 import type { Tile } from "../api/scene.ts";
-import { quadsOf, type Quads, type QuadOptions } from "../model/tile_quads.ts";
+import { quadsOf, type QuadOptions, type TileQuads } from "../model/tile_quads.ts";
 import { fallbackTiles } from "../model/tiles.ts";
 import type { PaintedQuads, QuadPainter } from "./quad_painter.ts";
 
 export interface DrawnTile {
   key: TileKey;
   tile: Tile;
-  quads: Quads;
+  quads: TileQuads;
   painted: PaintedQuads;
   coloredAs: unknown; // the colouring with which the tile was drawn
 }
 
 const kMaxInFlight = 3; // more requests in flight would delay newer requests
 const kMaxKept = 24;
-const kRetryDelay = 1000; // milliseconds until a failed tile is retried; doubled each time
+const kRetryDelay = 1000; // milliseconds before the first retry after a failure; then doubled
 const kMaxRetryDelay = 60_000;
 
 export interface TileHooks {
   quadOptions: (key: TileKey) => QuadOptions;
-  arrived: () => void; // a tile arrived, or should be retried
+  onArrival: () => void; // a tile arrived, or should be retried
   onError: (message: string | null) => void; // null: the error is over
 }
 
@@ -43,7 +43,7 @@ export class TileStore {
     private readonly hooks: TileHooks,
   ) {}
 
-  // Replaces the wanted tiles, because earlier wanted tiles may have left the screen.
+  // Sets the tiles to fetch. Cancels queued requests, whose tiles may have left the screen.
   want(keys: TileKey[]): void {
     this.queue = keys.filter((key) => this.isUnknown(nameOf(key)));
     this.fetchNext();
@@ -114,7 +114,7 @@ export class TileStore {
     }
     this.inFlight.delete(name);
     this.fetchNext();
-    this.hooks.arrived();
+    this.hooks.onArrival();
   }
 
   private retryLater(name: string, problem: unknown): void {
@@ -124,7 +124,7 @@ export class TileStore {
     this.timer = setTimeout(() => {
       this.retry = Math.min(kMaxRetryDelay, 2 * this.retry);
       this.failed.clear();
-      this.hooks.arrived();
+      this.hooks.onArrival();
     }, this.retry);
   }
 

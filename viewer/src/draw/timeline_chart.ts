@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The timeline on two canvases: rectangles of tiles on the lower canvas; axes, lines and marks on
-// the upper canvas. The chart draws the given options and answers hit tests, but does not change
+// the upper canvas. The chart draws the given options and performs hit tests, but does not change
 // the options.
 import type { TileKey } from "../api/client.ts";
 import { kNone, type Tile } from "../api/scene.ts";
 import { packColor } from "../model/colors.ts";
-import { kBackground, rowAt } from "../model/tile_quads.ts";
+import { columnPositions, kBackground, rowAt, rowCount } from "../model/tile_quads.ts";
 import { columnOf, detailFor, levelFor, tileSpan, tilesFor } from "../model/tiles.ts";
 import { makePainter, type Placement, type QuadPainter } from "./quad_painter.ts";
 import { type DrawnTile, TileStore } from "./tile_store.ts";
 import { drawOverlay, type LinePiece } from "./timeline_overlay.ts";
-import { kMargin, type TimelineOptions } from "./timeline_options.ts";
+import { HorizontalScale, kMargin, type TimelineOptions } from "./timeline_options.ts";
 
 const kMaxQuads = 60_000; // per tile; a screen shows about three tiles
 
@@ -29,7 +29,7 @@ export interface HitResult {
 export interface TimelineCallbacks {
   // Receives the error message for a failed tile, or null when the error is over.
   onError: (message: string | null) => void;
-  // Receives whether a coarser level is drawn because no finer level exists.
+  // Receives whether coarser tiles are drawn because the self-contained file lacks finer tiles.
   onCoarse: (isCoarse: boolean) => void;
 }
 
@@ -55,12 +55,18 @@ export class TimelineChart {
   }
 
   show(options: TimelineOptions): void {
-    if (options.client !== this.options?.client || options.document !== this.options?.document) {
+    if (!this.options || !hasSameRectangles(this.options, options)) {
       this.store?.release();
-      const tolerance = options.document.peak.requested / 2400;
-      this.store = new TileStore(options.client, this.painter, {
-        quadOptions: (key) => ({ tolerance: tolerance / 4 ** key.detail, limit: kMaxQuads }),
-        arrived: () => this.redraw(),
+      const { client, document, axis, smallBy } = options;
+      const tolerance = document.peak.requested / 2400;
+      this.store = new TileStore(client, this.painter, {
+        quadOptions: (key) => ({
+          tolerance: tolerance / 4 ** key.detail,
+          limit: kMaxQuads,
+          smallBy,
+          positions: columnPositions(document, axis, key),
+        }),
+        onArrival: () => this.redraw(),
         onError: this.callbacks.onError,
       });
     }
@@ -93,9 +99,18 @@ export class TimelineChart {
     return Math.max(1, this.host.clientHeight - kMargin.top - kMargin.bottom);
   }
 
+  scale(): HorizontalScale {
+    const { axis, span } = this.options!;
+    return new HorizontalScale(axis, span, this.plotWidth());
+  }
+
+  // Returns the position on the axis at a point of the element.
+  positionAt(x: number): number {
+    return this.scale().position(x - kMargin.left);
+  }
+
   entryAt(x: number): number {
-    const { span } = this.options!;
-    return span.from + ((x - kMargin.left) / this.plotWidth()) * (span.to - span.from);
+    return this.options!.axis.entry(this.positionAt(x));
   }
 
   bytesAt(y: number): number {
@@ -125,7 +140,7 @@ export class TimelineChart {
         reserved: tile.reserved[column],
         tile,
         column,
-        row: rowAt(drawn.quads, column + 0.5, this.bytesAt(y)),
+        row: rowAt(drawn.quads, middleOf(column, drawn), this.bytesAt(y)),
       };
     }
     return null;
@@ -135,16 +150,16 @@ export class TimelineChart {
   markAt(x: number, y: number): string | null {
     if (!this.options || y >= kMargin.top) return null;
     const { document } = this.options;
-    const perEntry = this.plotWidth() / (this.options.span.to - this.options.span.from);
+    const scale = this.scale();
     const marks = [
       ...document.ooms.map(({ entry }) => ({ entry, text: "out of memory" })),
-      ...document.annotations,
+      ...this.options.marks,
     ];
-    const away = (mark: { entry: number }) =>
-      Math.abs(mark.entry + 0.5 - this.entryAt(x)) * perEntry;
-    const near = marks.filter((mark) => away(mark) <= kMarkReach);
+    const distance = (mark: { entry: number }) =>
+      Math.abs(scale.mark(mark.entry) - (x - kMargin.left));
+    const near = marks.filter((mark) => distance(mark) <= kMarkReach);
     if (near.length === 0) return null;
-    return near.reduce((best, mark) => (away(mark) < away(best) ? mark : best)).text;
+    return near.reduce((best, mark) => (distance(mark) < distance(best) ? mark : best)).text;
   }
 
   private keys(options: TimelineOptions): TileKey[] {
@@ -184,7 +199,7 @@ export class TimelineChart {
       this.color(drawn, options);
       const place = placementOf(options, key, drawn, { width, height });
       drawn.painted.draw(place);
-      pieces.push({ tile: drawn.tile, ...place });
+      pieces.push({ tile: drawn.tile, positions: drawn.quads.positions, ...place });
     }
     return pieces;
   }
@@ -192,8 +207,7 @@ export class TimelineChart {
   private color(drawn: DrawnTile, options: TimelineOptions): void {
     if (drawn.coloredAs === options.colorOf) return;
     drawn.coloredAs = options.colorOf;
-    const rows =
-      drawn.tile.by === "allocation" ? drawn.tile.rows.id.length : drawn.tile.group.length;
+    const rows = rowCount(drawn.tile, options.smallBy);
     const ofRow = new Uint32Array(rows);
     for (let row = 0; row < rows; ++row) ofRow[row] = packColor(options.colorOf(drawn.tile, row));
     const background = packColor(options.colorOf(drawn.tile, kNone));
@@ -211,12 +225,27 @@ export class TimelineChart {
   }
 }
 
-// Returns whether both options have the same rectangles. Ignores cursors, which are drawn on the
-// other canvas.
-function showsTheSame(a: TimelineOptions, b: TimelineOptions): boolean {
+// Returns the middle of a column, in the units of the rectangles.
+function middleOf(column: number, { quads }: DrawnTile): number {
+  const { positions } = quads;
+  return positions ? (positions[column] + positions[column + 1]) / 2 : column + 0.5;
+}
+
+// Returns whether two options have the same rectangles, apart from zoom and colour.
+function hasSameRectangles(a: TimelineOptions, b: TimelineOptions): boolean {
   return (
     a.client === b.client &&
     a.document === b.document &&
+    a.axis === b.axis &&
+    a.smallBy === b.smallBy
+  );
+}
+
+// Returns whether two options show the same picture of rectangles. Ignores cursors, which are drawn
+// on the overlay.
+function showsTheSame(a: TimelineOptions, b: TimelineOptions): boolean {
+  return (
+    hasSameRectangles(a, b) &&
     a.by === b.by &&
     a.span.from === b.span.from &&
     a.span.to === b.span.to &&
@@ -234,17 +263,18 @@ function placementOf(
   drawn: DrawnTile,
   plot: { width: number; height: number },
 ): Placement {
-  const { document, span, bytes } = options;
-  const perEntry = plot.width / (span.to - span.from);
+  const { document, axis, span, bytes } = options;
+  const scale = new HorizontalScale(axis, span, plot.width);
   const perByte = plot.height / (bytes.to - bytes.from);
   const has = tileSpan(document, drawn.key);
   const wanted = tileSpan(document, key);
+  const left = scale.x(has.from);
   return {
-    scaleX: (perEntry * (has.to - has.from)) / document.columns,
-    offsetX: (has.from - span.from) * perEntry,
+    scaleX: (scale.x(has.to) - left) / document.columns,
+    offsetX: left,
     scaleY: -perByte,
     offsetY: plot.height + bytes.from * perByte,
-    left: (wanted.from - span.from) * perEntry,
-    right: (Math.min(wanted.to, document.entries) - span.from) * perEntry,
+    left: scale.x(wanted.from),
+    right: scale.x(Math.min(wanted.to, document.entries)),
   };
 }

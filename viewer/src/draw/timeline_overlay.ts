@@ -4,13 +4,14 @@
 // cursors, annotations and OOMs.
 import { scaleLinear } from "d3-scale";
 import type { TileColumns } from "../api/scene.ts";
-import { byteTicks, formatCount } from "../model/format.ts";
+import { byteTicks, durationTicks, formatCount } from "../model/format.ts";
 import { clipMiddle, line, resize } from "./canvas.ts";
 import type { Placement } from "./quad_painter.ts";
-import { kMargin, type TimelineOptions } from "./timeline_options.ts";
+import { HorizontalScale, kMargin, type TimelineOptions } from "./timeline_options.ts";
 
 export interface LinePiece extends Placement {
   tile: TileColumns;
+  positions: Float64Array | null; // of the columns; null: all have the same width
 }
 
 interface Pen {
@@ -18,7 +19,7 @@ interface Pen {
   options: TimelineOptions;
   width: number; // width of the plot
   height: number;
-  x: (entry: number) => number;
+  scale: HorizontalScale;
   y: (bytes: number) => number;
   color: (name: string) => string;
 }
@@ -48,7 +49,7 @@ export function drawOverlay(
     options,
     width,
     height,
-    x: (entry) => ((entry - options.span.from) / (options.span.to - options.span.from)) * width,
+    scale: new HorizontalScale(options.axis, options.span, width),
     y: (bytes) =>
       height - ((bytes - options.bytes.from) / (options.bytes.to - options.bytes.from)) * height,
     color: (name) => style.getPropertyValue(name),
@@ -59,6 +60,7 @@ export function drawOverlay(
     drawMarks(pen);
     drawCursors(pen);
   });
+  if (options.box) drawBox(pen, options.box);
 }
 
 // Calls draw() with a clip region: the plot and `above` pixels above it.
@@ -87,21 +89,30 @@ function drawAxes(pen: Pen): void {
     line(context, 0, y, width, y);
     context.fillText(tick.label, -8, y);
   }
-  context.textAlign = "center";
   context.textBaseline = "top";
-  const entries = scaleLinear([options.span.from, options.span.to], [0, width]);
-  for (const entry of entries.ticks(Math.max(2, Math.floor(width / 130)))) {
-    if (!Number.isInteger(entry)) continue;
-    const x = Math.round(pen.x(entry)) + 0.5;
+  for (const tick of horizontalTicks(pen)) {
+    const x = Math.round(pen.scale.pixel(tick.position)) + 0.5;
     line(context, x, height, x, height + 4);
     // The last label must stay within the plot.
     context.textAlign = x > width - kMargin.right ? "right" : "center";
-    context.fillText(formatCount(entry), context.textAlign === "right" ? width : x, height + 8);
+    context.fillText(tick.label, context.textAlign === "right" ? width : x, height + 8);
   }
   context.textAlign = "right";
-  context.fillText("entry →", width, height + 23);
+  context.fillText(options.axis.kind === "entry" ? "entry →" : "time →", width, height + 23);
   context.strokeStyle = pen.color("--ink-faint");
   line(context, 0, height + 0.5, width, height + 0.5);
+}
+
+function horizontalTicks({ options, scale, width }: Pen): { position: number; label: string }[] {
+  const [from, to] = [scale.position(0), scale.position(width)];
+  const wanted = Math.max(2, Math.floor(width / 130));
+  const ticksOf = (begin: number, end: number) => scaleLinear([begin, end], [0, 1]).ticks(wanted);
+  if (options.axis.kind === "time") {
+    return durationTicks(from, to, ticksOf).map(({ us, label }) => ({ position: us, label }));
+  }
+  return ticksOf(from, to)
+    .filter((entry) => Number.isInteger(entry))
+    .map((entry) => ({ position: entry, label: formatCount(entry) }));
 }
 
 function drawLines(pen: Pen, pieces: LinePiece[]): void {
@@ -128,14 +139,13 @@ function drawSteps(
   context.beginPath();
   for (const piece of pieces) {
     const values = piece.tile[what];
-    const first = Math.max(0, Math.floor((piece.left - piece.offsetX) / piece.scaleX));
-    const last = Math.min(values.length, Math.ceil((piece.right - piece.offsetX) / piece.scaleX));
-    for (let column = first; column < last; ++column) {
-      const x = column * piece.scaleX + piece.offsetX;
+    const x = (column: number) =>
+      (piece.positions ? piece.positions[column] : column) * piece.scaleX + piece.offsetX;
+    for (let column = 0; column < values.length; ++column) {
+      if (x(column + 1) <= piece.left || x(column) >= piece.right) continue;
       const y = pen.y(values[column]);
-      if (piece === pieces[0] && column === first) context.moveTo(x, y);
-      else context.lineTo(x, y);
-      context.lineTo(x + piece.scaleX, y);
+      context.lineTo(x(column), y); // the first point of a path has no line to it
+      context.lineTo(x(column + 1), y);
     }
   }
   context.stroke();
@@ -146,8 +156,8 @@ function drawMarks(pen: Pen): void {
   let previousLabelEnd = -Infinity; // labels that begin before this x are skipped
   context.textAlign = "left";
   context.textBaseline = "middle";
-  for (const annotation of options.document.annotations) {
-    const x = pen.x(annotation.entry + 0.5); // the position of a cursor at this entry
+  for (const annotation of options.marks) {
+    const x = pen.scale.mark(annotation.entry);
     if (x < 0 || x > pen.width) continue;
     context.strokeStyle = pen.color("--mark");
     context.lineWidth = 1;
@@ -163,7 +173,7 @@ function drawMarks(pen: Pen): void {
   }
   context.fillStyle = context.strokeStyle = pen.color("--oom");
   for (const oom of options.document.ooms) {
-    const x = Math.round(pen.x(oom.entry + 0.5)) + 0.5;
+    const x = Math.round(pen.scale.mark(oom.entry)) + 0.5;
     if (x < 0 || x > pen.width) continue;
     context.lineWidth = 1.5;
     context.setLineDash([2, 3]);
@@ -191,7 +201,7 @@ function drawCursors(pen: Pen): void {
 
 function drawCursor(pen: Pen, entry: number, style: { name: string; dash: number[] }): void {
   const { context } = pen;
-  const x = Math.round(pen.x(entry + 0.5)) + 0.5;
+  const x = Math.round(pen.scale.mark(entry)) + 0.5;
   context.strokeStyle = context.fillStyle = pen.color("--cursor");
   context.lineWidth = 1.5;
   context.setLineDash(style.dash);
@@ -200,4 +210,14 @@ function drawCursor(pen: Pen, entry: number, style: { name: string; dash: number
   context.textAlign = "center";
   if (style.name) context.fillText(style.name, x, -14);
   else context.fillRect(x - 3, -8, 6, 6);
+}
+
+function drawBox(pen: Pen, box: { x: number; y: number; width: number; height: number }): void {
+  const { context } = pen;
+  const [x, y] = [box.x - kMargin.left, box.y - kMargin.top];
+  context.fillStyle = pen.color("--box");
+  context.strokeStyle = pen.color("--accent");
+  context.lineWidth = 1;
+  context.fillRect(x, y, box.width, box.height);
+  context.strokeRect(x + 0.5, y + 0.5, box.width, box.height);
 }

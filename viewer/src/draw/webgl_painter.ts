@@ -13,7 +13,7 @@ layout(location = 1) in vec4 color;
 uniform vec4 place;                  // scale x, offset x, scale y, offset y
 uniform vec2 screen;                 // pixels
 out vec4 fill;
-out vec2 from_edge;                  // distance from the edge and height, in pixels
+out vec2 from_edge;                  // x: distance from the top edge; y: height; in pixels
 void main() {
   vec2 corner = vec2(gl_VertexID & 1, gl_VertexID >> 1);
   vec4 pixels = box * place.xxzz + place.yyww;

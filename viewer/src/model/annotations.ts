@@ -14,13 +14,25 @@ export function annotationBefore(document: Annotated, at: number): string | null
   return document.annotations.findLast((each) => each.entry <= at)?.text ?? null;
 }
 
-// Returns whether the last annotation at or before a moment may have been truncated. Truncated
-// annotations may start at the entry of the last annotation that was sent.
+// Returns whether the server may have omitted the last annotation at or before a moment. Omitted
+// annotations may have the same entry as the last annotation that was sent.
 export function isAfterTruncation(
   { annotations, annotation_count }: Annotated,
   at: number,
 ): boolean {
   return annotations.length < annotation_count && at >= (annotations.at(-1)?.entry ?? 0);
+}
+
+// Returns the failure with the fewest entries between it and a moment; null if there was none.
+export function nearestOom(
+  { ooms }: Pick<DocumentScene, "ooms">,
+  at: number,
+): DocumentScene["ooms"][0] | null {
+  const distance = (oom: { entry: number }) => Math.abs(oom.entry - at);
+  return ooms.reduce<DocumentScene["ooms"][0] | null>(
+    (best, oom) => (best && distance(best) <= distance(oom) ? best : oom),
+    null,
+  );
 }
 
 // Returns a note about lists that were truncated; null if no list was truncated.

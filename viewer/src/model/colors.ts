@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A palette for all kinds of colour vision: the seven colours of Okabe and Ito ("Color Universal
-// Design", 2008; black is reserved for text), each also in a lighter and a darker tier. Colours of
-// one tier differ in hue, tiers differ in lightness. Colour is never the only cue: patterns, labels
-// or positions carry the same information.
-import { kNone } from "../api/scene.ts";
+// Design", 2008; black is reserved for text), each also in a lighter and a darker tier. Colours
+// of similar hue, such as blue and sky blue, differ in lightness. Colour is never the only cue:
+// patterns, labels or positions carry the same information.
+import { kNoCategory, kNone } from "../api/scene.ts";
 
 const kOkabeIto = [
   [0x00, 0x72, 0xb2], // blue
@@ -28,7 +28,7 @@ export const kPalette: readonly Rgb[] = [
   ...kOkabeIto.map((color) => mix(color, kBlack, 0.35)),
 ];
 
-// The colour of merged items, which are small allocations, and groups that are not shown.
+// The colour of merged items: small allocations, and groups without a row of their own.
 export const kNeutral: Record<Theme, Rgb> = { light: [190, 194, 200], dark: [92, 97, 106] };
 const kBackgroundColor: Record<Theme, Rgb> = { light: [255, 255, 255], dark: [24, 26, 30] };
 
@@ -37,7 +37,7 @@ const kBackgroundColor: Record<Theme, Rgb> = { light: [255, 255, 255], dark: [24
 export const kGrownColor: Rgb = kOkabeIto[5];
 export const kShrunkColor: Rgb = kOkabeIto[0];
 
-// Assigns colours by rank: the largest items get the most distinct colours. Items without a rank
+// Assigns colours by rank, so that the largest items get different colours. Items without a rank
 // get a colour derived from their id, which is the same in all views.
 export class Coloring {
   private readonly rank = new Map<number, number>();
@@ -50,6 +50,20 @@ export class Coloring {
     if (id === kNone) return kNeutral[theme];
     const rank = this.rank.get(id) ?? hashColor(id);
     return kPalette[rank % kPalette.length];
+  }
+}
+
+// Assigns each category the colour of its number, and the neutral colour to "unknown".
+export class CategoryColoring extends Coloring {
+  private readonly unknown: number;
+
+  constructor(names: readonly string[]) {
+    super(names.keys());
+    this.unknown = names.indexOf("unknown");
+  }
+
+  override of(id: number, theme: Theme): Rgb {
+    return super.of(id === this.unknown || id === kNoCategory ? kNone : id, theme);
   }
 }
 
@@ -88,7 +102,7 @@ function linear(channel: number): number {
   return (channel / 255) ** 2.2;
 }
 
-// Returns a hash that is always the same for an id and differs between adjacent ids.
+// Returns a hash of an id. Adjacent ids have different hashes.
 function hashColor(id: number): number {
   return Math.imul(id + 1, 0x9e3779b1) >>> 8;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extents: the extent mapped at an address, its other mappings, and the blocks that occupy it.
+// Extents: the extent mapped at an address, its other mappings, and the blocks that occupy it. The
+// home of an extent is the mapping at which the extent is in use.
 import { type AddressMap, BlockState, kNone } from "../api/scene.ts";
 import { capitalize, formatBytes, plural } from "./format.ts";
 

@@ -3,10 +3,13 @@
 // A tree of frames with live bytes, outermost frame at the root, for one or two moments.
 import { hierarchy, type HierarchyRectangularNode, partition } from "d3-hierarchy";
 import type { StackBytes, Stacks } from "../api/scene.ts";
-import { frameText, framesOf } from "./frames.ts";
+import { frameText, framesOf, lower } from "./frames.ts";
 
+// A node stands for one frame, or for a chain of frames in which every frame but the last has
+// exactly one callee and is not the end of a stack.
 export interface FlameNode {
-  name: string;
+  name: string; // of a chain: its frames, innermost first
+  names: string[]; // of the frames, outermost first; empty at the root
   now: number; // bytes, including callees
   before: number; // bytes at the other moment; 0 if there is none
   width: number; // width of the rectangle: the larger bytes of both moments, summed over stacks
@@ -26,7 +29,20 @@ export function flameTree(stacks: Stacks, now: StackBytes, before: StackBytes | 
   for (const [stack, bytes] of bytesBefore) {
     insert(root, byNode, stacks, { stack, now: 0, before: bytes });
   }
+  root.children = root.children.map(collapsed);
   return root;
+}
+
+// Returns the tree with each chain as one node.
+function collapsed(node: FlameNode): FlameNode {
+  const names = [...node.names];
+  let last = node;
+  while (last.children.length === 1 && last.stacks.length === 0) {
+    last = last.children[0];
+    names.push(...last.names);
+  }
+  const name = [...names].reverse().join(" ← ");
+  return { ...last, name, names, children: last.children.map(collapsed) };
 }
 
 export type FlameBox = HierarchyRectangularNode<FlameNode>;
@@ -42,13 +58,18 @@ export function flameBoxes(root: FlameNode, narrowest: number): FlameBox[] {
     .filter((box) => box.x1 - box.x0 >= narrowest);
 }
 
-// Returns the frames from the root along `names`, as far as they exist in this tree.
+// Returns the nodes from the root along `names` of frames, as far as they exist in this tree. Ends
+// with the whole chain if the names end within a chain.
 export function pathOfNames(root: FlameNode, names: string[]): FlameNode[] {
   const path = [root];
-  for (const name of names) {
-    const next = path[path.length - 1].children.find((child) => child.name === name);
+  for (let at = 0; at < names.length;) {
+    const wanted = names.slice(at);
+    const next = path[path.length - 1].children.find((child) =>
+      child.names.every((name, i) => i >= wanted.length || name === wanted[i]),
+    );
     if (!next) break;
     path.push(next);
+    at += next.names.length;
   }
   return path;
 }
@@ -61,6 +82,18 @@ export function pathOfStack(root: FlameNode, stack: number): FlameNode[] {
     if (path.length > 0) return [root, ...path];
   }
   return [];
+}
+
+// Returns whether one of the node's frames contains the text, ignoring ASCII case.
+export function isMatch(node: FlameNode, text: string): boolean {
+  return node.names.some((name) => lower(name).includes(lower(text)));
+}
+
+// Returns the live bytes of all stacks with a matching frame. Each stack counts once, even if
+// several of its frames match.
+export function matchingBytes(node: FlameNode, text: string): number {
+  if (isMatch(node, text)) return node.now;
+  return node.children.reduce((sum, child) => sum + matchingBytes(child, text), 0);
 }
 
 interface Bytes {
@@ -83,7 +116,7 @@ function insert(
     if (!children) byNode.set(node, (children = new Map()));
     let child = children.get(name);
     if (!child) {
-      child = makeNode(name);
+      child = makeNode(name, [name]);
       children.set(name, child);
       node.children.push(child);
     }
@@ -103,6 +136,6 @@ function ownWidth(node: FlameNode): number {
   return Math.max(0, node.width - node.children.reduce((sum, child) => sum + child.width, 0));
 }
 
-function makeNode(name: string): FlameNode {
-  return { name, now: 0, before: 0, width: 0, stacks: [], children: [] };
+function makeNode(name: string, names: string[] = []): FlameNode {
+  return { name, names, now: 0, before: 0, width: 0, stacks: [], children: [] };
 }

@@ -3,7 +3,7 @@
 // Formats numbers in the same way as the command line tool.
 
 const kUnits = ["B", "KiB", "MiB", "GiB", "TiB"];
-const kCount = new Intl.NumberFormat("en-US");
+const kCountFormat = new Intl.NumberFormat("en-US");
 
 // Formats bytes like "12.39 GiB"; sizes below 1 KiB have no decimals.
 export function formatBytes(bytes: number): string {
@@ -19,7 +19,7 @@ export function formatChange(bytes: number): string {
 }
 
 export function formatCount(count: number): string {
-  return kCount.format(count);
+  return kCountFormat.format(count);
 }
 
 export function formatShare(part: number, whole: number): string {
@@ -28,8 +28,9 @@ export function formatShare(part: number, whole: number): string {
   return `${share.toFixed(share < 9.95 ? 1 : 0)} %`;
 }
 
+// A value that would round to 1000 in a unit is written in the next unit.
 export function formatDuration(us: number): string {
-  const length = Math.abs(us); // a value that would round to 1000 uses the next unit
+  const length = Math.abs(us);
   if (length < 999.5) return `${Math.round(us)} µs`;
   if (length < 999.5e3) return `${threeDigits(us / 1e3)} ms`;
   if (length < 120e6) return `${threeDigits(us / 1e6)} s`;
@@ -70,6 +71,30 @@ export function byteTicks(
   return values.map((value) => ({
     bytes: value * size,
     label: value === 0 ? "0" : `${value.toFixed(decimals)} ${kUnits[unit]}`,
+  }));
+}
+
+const kDurations: [us: number, name: string][] = [
+  [3600e6, "h"],
+  [60e6, "min"],
+  [1e6, "s"],
+  [1e3, "ms"],
+  [1, "µs"],
+];
+
+// Returns round tick values for an axis from `from` to `to` microseconds, with labels in the
+// largest unit of which the axis shows at least two.
+export function durationTicks(
+  from: number,
+  to: number,
+  ticksOf: (from: number, to: number) => number[],
+): { us: number; label: string }[] {
+  const [size, name] = kDurations.find(([us]) => to - from >= 2 * us) ?? [1, "µs"];
+  const values = ticksOf(from / size, to / size);
+  const decimals = Math.max(0, ...values.map((value) => decimalsOf(value)));
+  return values.map((value) => ({
+    us: value * size,
+    label: value === 0 ? "0" : `${value.toFixed(decimals)} ${name}`,
   }));
 }
 

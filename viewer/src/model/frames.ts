@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Formatting and searching of stacks.
-import { type Frame, kNone, type Stacks } from "../api/scene.ts";
+import { type Frame, kNone, type StackFrame, type Stacks } from "../api/scene.ts";
 
 export function framesOf(stacks: Stacks | null, stack: number): Frame[] {
   if (!stacks || stack === kNone) return [];
@@ -14,23 +14,17 @@ export function frameText(frame: Frame): string {
   return `${name}  ${shortPath(file)}${line > 0 ? `:${line}` : ""}`;
 }
 
-// Returns the title of a stack on one line: the innermost frame and, if that frame is library code,
-// the calling user code, because many stacks end in the same library function.
+// Returns the title of a stack on one line: its innermost frame. The server sends only the frames
+// of the user's code, unless a stack has no such frames.
 export function stackTitle(stacks: Stacks | null, stack: number): string {
-  const frames = framesOf(stacks, stack);
-  const innermost = frames[frames.length - 1];
-  if (!innermost) return "no stack recorded";
-  const owner = frames.findLast((frame) => !isLibrary(frame));
-  if (!owner || owner === innermost) return frameText(innermost);
-  return `${innermost[0]} ← ${frameText(owner)}`;
+  const innermost = framesOf(stacks, stack).at(-1);
+  return innermost ? frameText(innermost) : "no stack recorded";
 }
 
-function isLibrary(frame: Frame): boolean {
-  return frame[1] === "" || /(^|\/)torch\//.test(frame[1]) || frame[1].startsWith("<");
-}
-
+// Returns whether stacks were recorded. Labels, such as that of allocations from before the
+// recording, are frames without a file.
 export function hasStacks(stacks: Stacks | null): boolean {
-  return stacks !== null && stacks.stacks.some((stack) => stack.length > 0);
+  return stacks !== null && stacks.frames.some((frame) => frame[1] !== "");
 }
 
 // Returns whether a frame, as "name:file:line", contains the text. ASCII letters match
@@ -40,7 +34,7 @@ export function hasFrame(stacks: Stacks | null, stack: number, text: string): bo
   return framesOf(stacks, stack).some((frame) => lower(frame.join(":")).includes(wanted));
 }
 
-function lower(text: string): string {
+export function lower(text: string): string {
   return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
@@ -51,12 +45,26 @@ export function stackKey(stacks: Stacks, stack: number): string {
     .join("\n");
 }
 
+// Returns the number of the stack with these frames, innermost first; null if there is none.
+export function stackNumberOf(stacks: Stacks | null, frames: StackFrame[]): number | null {
+  if (!stacks) return null;
+  const wanted = frames.map(({ name, filename, line }) => `${name}:${filename}:${line}`).reverse();
+  const found = stacks.stacks.findIndex(
+    (_, stack) => stackKey(stacks, stack) === wanted.join("\n"),
+  );
+  return found < 0 ? null : found;
+}
+
+export function reportedFrameText({ name, filename, line }: StackFrame): string {
+  return frameText([name, filename, line]);
+}
+
 // Shortens a path to its part below site-packages or dist-packages, and to at most its last three
-// names.
+// names. The path may use the separators of Windows.
 export function shortPath(path: string): string {
   return path
-    .replace(/^.*\/(site|dist)-packages\//, "")
-    .split("/")
+    .replace(/^.*[\\/](site|dist)-packages[\\/]/, "")
+    .split(/[\\/]/)
     .slice(-3)
     .join("/");
 }

@@ -7,10 +7,10 @@ export const kMaxSamples = 3600; // one hour at one sample per second
 
 export interface LiveSample {
   stats: LiveStats;
-  at: number; // seconds on the process's clock
+  at: number; // seconds since the process started monitoring
 }
 
-// Appends a sample. Starts over if the process was restarted.
+// Appends a sample. Drops the earlier samples if monitoring was restarted.
 export function withSample(samples: LiveSample[], stats: LiveStats): LiveSample[] {
   const at = stats.monitored_seconds;
   const last = samples.at(-1);

@@ -26,3 +26,29 @@ export function stackUse(now: StackBytes, before: StackBytes | null): StackUse[]
 export function changeOf(use: StackUse): number {
   return use.bytes - use.before;
 }
+
+// Returns the bytes of one category by stack, largest first.
+export function ofCategory({ at, split }: StackBytes, category: number): StackBytes {
+  const rows = [...split.category.keys()]
+    .filter((row) => split.category[row] === category)
+    .sort((a, b) => split.bytes[b] - split.bytes[a]);
+  const chosen = {
+    stack: Uint32Array.from(rows, (row) => split.stack[row]),
+    bytes: Float64Array.from(rows, (row) => split.bytes[row]),
+    count: Uint32Array.from(rows, (row) => split.count[row]),
+  };
+  return {
+    at,
+    ...chosen,
+    split: { ...chosen, category: new Uint8Array(rows.length).fill(category) },
+  };
+}
+
+// Returns the bytes by category number.
+export function bytesByCategory({ split }: StackBytes, categories: number): number[] {
+  const sums = new Array<number>(categories).fill(0);
+  split.category.forEach((category, row) => {
+    if (category < categories) sums[category] += split.bytes[row];
+  });
+  return sums;
+}

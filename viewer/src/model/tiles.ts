@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mapping between tiles and entries. Each tile has `columns` columns. In the deepest level a column
-// is one entry, in the level above it two entries; the parent of (level, index) is (level - 1,
-// index / 2).
+// Mapping between tiles and entries. Each tile has `columns` columns. A column has one entry in the
+// deepest level, two entries in the level above, and so on; the parent of (level, index) is
+// (level - 1, index / 2).
 import type { TileKey } from "../api/client.ts";
 import type { DocumentScene, Grouping } from "../api/scene.ts";
 
@@ -10,8 +10,6 @@ export interface Span {
   from: number; // first entry; may be fractional
   to: number; // one past the last entry
 }
-
-const kMinEntries = 24; // number of entries shown at maximum zoom
 
 export function entriesPerColumn(document: DocumentScene, level: number): number {
   return 2 ** (document.levels - 1 - level);
@@ -74,39 +72,4 @@ export function detailFor(magnification: number): number {
 export function columnOf(document: DocumentScene, key: TileKey, entry: number): number {
   const span = tileSpan(document, key);
   return Math.floor((entry - span.from) / entriesPerColumn(document, key.level));
-}
-
-export function wholeSpan(document: DocumentScene): Span {
-  return { from: 0, to: Math.max(1, document.entries) };
-}
-
-// Clamps a span to the document. If the span exceeds only one end, shifts it without changing its
-// length.
-export function clampSpan(document: DocumentScene, span: Span): Span {
-  const most = wholeSpan(document).to;
-  return within(most, span.from, Math.min(most, span.to - span.from));
-}
-
-// Zooms such that `around` keeps its position on the screen, and clamps the result to the document.
-export function zoomSpan(
-  document: DocumentScene,
-  span: Span,
-  zoom: { around: number; factor: number },
-): Span {
-  const most = wholeSpan(document).to;
-  const length = Math.min(
-    most,
-    Math.max(Math.min(kMinEntries, most), (span.to - span.from) * zoom.factor),
-  );
-  const share = (zoom.around - span.from) / (span.to - span.from);
-  return within(most, zoom.around - share * length, length);
-}
-
-export function panSpan(document: DocumentScene, span: Span, entries: number): Span {
-  return within(wholeSpan(document).to, span.from + entries, span.to - span.from);
-}
-
-function within(most: number, from: number, length: number): Span {
-  const begin = Math.min(Math.max(0, from), Math.max(0, most - length));
-  return { from: begin, to: begin + length };
 }

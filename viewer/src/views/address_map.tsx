@@ -10,16 +10,26 @@ import { type Key, largeStep } from "../keys.ts";
 import { fade, kNeutral, packColor, shade } from "../model/colors.ts";
 import { hasExtents } from "../model/extents.ts";
 import { formatCount } from "../model/format.ts";
-import { client, coloring, moment, shown, stepCursor } from "../session.ts";
-import { documentNumber, select, selection } from "../state.ts";
+import { client, coloring, hasCategories, moment, shown, stepCursor } from "../session.ts";
+import {
+  category,
+  colorBy,
+  documentNumber,
+  kColorings,
+  kMostMapZoom,
+  kWholeMap,
+  mapWindow,
+  select,
+  selection,
+} from "../state.ts";
 import { theme } from "../theme.ts";
+import { Choice } from "./choice.tsx";
 import { ExtentDetails } from "./extent_details.tsx";
 import { MapHover, SegmentDetails } from "./segment_details.tsx";
 import { useRequest } from "./use_request.ts";
 import { listenTo, useViewChart } from "./use_chart.ts";
 
 const map = signal<AddressMap | null>(null);
-const zoom = signal(1);
 const segmentAddress = signal<bigint | null>(null); // kept when the moment changes
 const extentId = signal<bigint | null>(null); // kept when the moment changes
 const hover = signal<({ x: number; y: number } & MapPlace) | null>(null);
@@ -41,15 +51,20 @@ const colorOf = computed(() => {
   const chosen = selection.value;
   const colors = coloring.value;
   const neutral = kNeutral[now];
+  const only = category.value;
+  const isAll = !chosen && only === null;
   return (of: AddressMap, block: number): number => {
     const state = of.block_state[block];
     if (state === BlockState.free) return packColor(neutral, Fill.hatched);
     if (state === BlockState.unmapped) return packColor(neutral, Fill.dotted);
-    if (state === BlockState.merged) return packColor(chosen ? fade(neutral, now) : neutral);
-    const by = colors.ofAllocation(of.block_allocation[block], of.block_stack[block]);
+    if (state === BlockState.merged) return packColor(isAll ? neutral : fade(neutral, now));
+    const itsCategory = of.block_category[block];
+    const by = colors.ofAllocation(of.block_allocation[block], of.block_stack[block], itsCategory);
     const color = shade(by.coloring.of(by.id, now), of.block_allocation[block]);
     const fill = state === BlockState.pending ? Fill.hatched : Fill.plain;
-    return packColor(!chosen || belongs(of, block) ? color : fade(color, now), fill);
+    const isFaded =
+      (chosen !== null && !belongs(of, block)) || (only !== null && itsCategory !== only);
+    return packColor(isFaded ? fade(color, now) : color, fill);
   };
 });
 
@@ -77,8 +92,9 @@ export function AddressMapView() {
 function Controls() {
   return (
     <div class="controls">
+      {hasCategories.value && <Choice title="Colour" of={colorBy} choices={kColorings} />}
       <span class="legend">
-        <i class="swatch live" /> allocated, by stack <i class="swatch pending" /> pending free{" "}
+        <i class="swatch live" /> allocated <i class="swatch pending" /> pending free{" "}
         <i class="swatch free" /> free <i class="swatch neutral" /> small blocks, merged{" "}
         <i class="swatch unmapped" /> not mapped
         {map.value && hasExtents(map.value) && (
@@ -92,7 +108,7 @@ function Controls() {
       <button
         type="button"
         onClick={() => magnify(1 / 1.5)}
-        disabled={zoom.value <= 1}
+        disabled={mapWindow.value.zoom <= 1}
         title="Key -"
       >
         −
@@ -140,10 +156,10 @@ function Chart() {
 function follow(chart: MapChart): () => void {
   return effect(() => {
     if (!map.value || !shown.value) return;
-    selection.value; // redraw highlights; the function below does not change
+    selection.value; // subscribes: `isSelected` below depends on it, but only peeks
     chart.show({
       map: map.value,
-      zoom: zoom.value,
+      ...mapWindow.value,
       pools: shown.value.pools,
       segment: chosenSegment.value,
       extent: chosenExtent.value,
@@ -161,7 +177,10 @@ function listen(host: HTMLElement, chart: MapChart): () => void {
     return found && { ...place, ...found };
   };
   const events = {
-    scroll: () => chart.drawSoon(),
+    scroll: () => {
+      mapWindow.value = { ...mapWindow.value, top: chart.scrolledTop() };
+      chart.drawSoon();
+    },
     wheel: (event: WheelEvent) => {
       if (!event.altKey && !event.ctrlKey) return;
       event.preventDefault();
@@ -210,7 +229,8 @@ function segmentOfBlock(of: AddressMap, block: number): number {
 }
 
 function magnify(factor: number): void {
-  zoom.value = Math.min(64, Math.max(1, zoom.value * factor));
+  const { zoom, top } = mapWindow.value;
+  mapWindow.value = { zoom: Math.min(kMostMapZoom, Math.max(1, zoom * factor)), top };
 }
 
 const kKeys: Key[] = [
@@ -226,5 +246,9 @@ const kKeys: Key[] = [
   },
   { keys: ["+", "="], description: "zoom in (also Alt + wheel)", run: () => magnify(1.5) },
   { keys: ["-"], description: "zoom out", run: () => magnify(1 / 1.5) },
-  { keys: ["0"], description: "fit everything on one page", run: () => (zoom.value = 1) },
+  {
+    keys: ["0"],
+    description: "fit everything on one page",
+    run: () => (mapWindow.value = kWholeMap),
+  },
 ];

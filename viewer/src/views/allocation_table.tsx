@@ -2,7 +2,6 @@
 //
 // The table of allocations. The server sorts, searches, and returns rows page by page. A
 // self-contained file has the first rows of each sort order, which are searched here.
-import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { kRowsPerRequest } from "../api/client.ts";
 import { type AllocationRows, kNone, type RowsQuery, type SortKey } from "../api/scene.ts";
@@ -17,7 +16,7 @@ import {
 import { hasFrame, stackTitle } from "../model/frames.ts";
 import { firstPage, type Pages, withError, withPage } from "../model/row_pages.ts";
 import { client, coloring, isFile, messageOf, shown, stacks } from "../session.ts";
-import { documentNumber, isSelected, select } from "../state.ts";
+import { allocationSorting, category, documentNumber, isSelected, select } from "../state.ts";
 import { theme } from "../theme.ts";
 import { Cell, type Column, TableHead } from "./table_parts.tsx";
 import { kMaxRows, type RowPlace, VirtualRows } from "./virtual_rows.tsx";
@@ -29,11 +28,9 @@ const kColumns: Column<SortKey>[] = [
   { key: "age", title: "lived", isNumber: true },
   { key: null, title: "stream", isNumber: false },
   { key: null, title: "pool", isNumber: false },
+  { key: null, title: "category", isNumber: false },
   { key: null, title: "allocated by", isNumber: false },
 ];
-
-const sort = signal<SortKey>("bytes");
-const order = signal<"up" | "down">("down");
 
 interface Place {
   rows: AllocationRows;
@@ -48,20 +45,22 @@ interface AllocationList {
 
 export function AllocationTable(props: { at: number | "all"; search: string }) {
   const number = documentNumber.value;
-  const wanted = { sort: sort.value, order: order.value, at: props.at, search: props.search };
+  const wanted = {
+    sort: allocationSorting.value.key,
+    order: allocationSorting.value.order,
+    at: props.at,
+    search: props.search,
+    category: category.value,
+  };
   const { listed, see, error } = isFile.value
     ? useFileRows(number, wanted)
     : useServerRows(number, wanted);
-  const turn = (key: SortKey) => {
-    order.value = key === sort.value && order.value === "down" ? "up" : "down";
-    sort.value = key;
-  };
   return (
     <div class="table allocations" data-total={listed?.total}>
       {error && <p class="empty">{error}</p>}
       <VirtualRows
         label="Allocations"
-        head={<TableHead columns={kColumns} sort={sort.value} order={order.value} onSort={turn} />}
+        head={<TableHead columns={kColumns} sorting={allocationSorting} />}
         count={listed?.total ?? 0}
         resetOn={JSON.stringify([number, wanted])}
         row={(index, at) => <Row place={listed!.find(index)} at={at} />}
@@ -139,7 +138,7 @@ function useFileRows(number: number, wanted: TableQuery): Rows {
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
     let isWanted = true;
-    const request: RowsQuery = { ...wanted, at: "all", search: "", from: 0 };
+    const request: RowsQuery = { ...wanted, at: "all", search: "", from: 0, category: null };
     setError(null);
     client
       .peek()!
@@ -169,6 +168,7 @@ function matches(rows: AllocationRows, row: number, wanted: TableQuery): boolean
     if (rows.made[row] !== kNone && rows.made[row] > wanted.at) return false;
     if (rows.freed[row] !== kNone && rows.freed[row] <= wanted.at) return false;
   }
+  if (wanted.category !== null && rows.category[row] !== wanted.category) return false;
   return !wanted.search || hasFrame(stacks.value, rows.stack[row], wanted.search);
 }
 
@@ -183,7 +183,7 @@ function Row({ place, at }: { place: Place | null; at: RowPlace }) {
   const made = rows.made[row];
   const freed = rows.freed[row];
   const document = shown.value!;
-  const by = coloring.value.ofAllocation(id, rows.stack[row]);
+  const by = coloring.value.ofAllocation(id, rows.stack[row], rows.category[row]);
   return (
     <div
       class={`row${isSelected("stack", rows.stack[row]) ? " related" : ""}`}
@@ -199,6 +199,7 @@ function Row({ place, at }: { place: Place | null; at: RowPlace }) {
       <Cell>{livedText(rows, row)}</Cell>
       <Cell class="">{document.streams[rows.stream[row]] ?? ""}</Cell>
       <Cell class="">{document.pools[rows.pool[row]] ?? ""}</Cell>
+      <Cell class="">{document.categories[rows.category[row]] ?? ""}</Cell>
       <Cell class="frame">
         <i class="swatch" style={{ background: cssColor(by.coloring.of(by.id, theme.value)) }} />
         {stackTitle(stacks.value, rows.stack[row])}

@@ -12,9 +12,12 @@ import { DropTarget } from "./drop.tsx";
 import { FlameView } from "./flame.tsx";
 import { Header } from "./header.tsx";
 import { Help } from "./help.tsx";
+import { LeaksView } from "./leaks.tsx";
 import { LiveView } from "./live.tsx";
 import { Failed, Loading } from "./loading.tsx";
+import { OomView } from "./oom.tsx";
 import { Overview } from "./overview.tsx";
+import { SourceView } from "./source.tsx";
 import { TableView } from "./table.tsx";
 import { TimelineView } from "./timeline.tsx";
 
@@ -24,6 +27,9 @@ const kViewParts: Record<View, () => preact.JSX.Element | null> = {
   flame: FlameView,
   table: TableView,
   causes: CausesView,
+  oom: OomView,
+  leaks: LeaksView,
+  source: SourceView,
   compare: CompareView,
   live: LiveView,
 };
@@ -44,7 +50,7 @@ function Page() {
     <div class="page">
       <Header />
       <main data-view={view.value}>
-        <Overview />
+        {view.value !== "live" && <Overview />}
         <div class="view">
           <Shown key={view.value} />
         </div>

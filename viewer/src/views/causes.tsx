@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The causes of reserved but unused memory, and the peak under other settings.
-import { useState } from "preact/hooks";
 import type { Causes, Trial } from "../api/scene.ts";
 import { cssColor, kPalette } from "../model/colors.ts";
 import { formatBytes, formatChange, formatDuration, formatShare, plural } from "../model/format.ts";
-import { client, moveCursor, shown } from "../session.ts";
+import { settingTitle } from "../model/settings.ts";
+import { moveCursor, shown } from "../session.ts";
 import { documentNumber, view } from "../state.ts";
-import { useRequest } from "./use_request.ts";
+import { useAnalysis } from "./use_request.ts";
+import { WhatToDo } from "./what_to_do.tsx";
 
 // The causes, in the order of `ashlar report`, which also provides the descriptions.
 const kCauses: [name: string, title: string][] = [
@@ -21,21 +22,12 @@ const kCauses: [name: string, title: string][] = [
 
 export function CausesView() {
   const number = documentNumber.value;
-  if (shown.value!.has_history) return <CausesReport key={number} number={number} />;
+  if (shown.value!.has_history) return <CausesReport key={number} />;
   return <p class="empty">This file contains no trace, so there is nothing to replay.</p>;
 }
 
-function CausesReport({ number }: { number: number }) {
-  const [progress, setProgress] = useState("");
-  const { value: causes, error } = useRequest(
-    (isWanted) =>
-      client.peek()!.causes(number, {
-        progress: ({ what, done }) =>
-          setProgress(what + (done === null ? "" : `, ${Math.round(100 * done)} %`)),
-        isWanted,
-      }),
-    `causes ${number}`,
-  );
+function CausesReport() {
+  const { value: causes, error, progress } = useAnalysis("causes");
   if (error) return <p class="empty">{error}</p>;
   if (!causes) {
     return (
@@ -46,9 +38,9 @@ function CausesReport({ number }: { number: number }) {
   }
   return (
     <div class="report">
+      <WhatToDo sentences={causes.advice} />
       <Gap causes={causes} />
       <Alternatives causes={causes} />
-      <Advice causes={causes} />
     </div>
   );
 }
@@ -74,7 +66,7 @@ function Gap({ causes }: { causes: Causes }) {
           type="button"
           class="link"
           onClick={() => {
-            moveCursor(causes.peak_entry);
+            moveCursor(causes.peak_entry ?? 0);
             view.value = "map";
           }}
         >
@@ -154,6 +146,13 @@ function Alternatives({ causes }: { causes: Causes }) {
     causes.lower_bound_bytes,
     1,
   );
+  if (rows.length === 0)
+    return (
+      <section>
+        <h2>Peak under other settings</h2>
+        <p class="soft">{causes.note}</p>
+      </section>
+    );
   return (
     <section>
       <h2>Peak under other settings</h2>
@@ -161,6 +160,7 @@ function Alternatives({ causes }: { causes: Causes }) {
         Results of replays. The dashed line is the lower bound,{" "}
         {formatBytes(causes.lower_bound_bytes)}: no allocator could have done with less.
       </p>
+      {causes.note && <p class="soft">{causes.note}</p>}
       <div class="alternatives" style={{ "--bound": causes.lower_bound_bytes / most }}>
         <div class="alternative soft">
           <span>setting</span>
@@ -193,28 +193,6 @@ function Alternatives({ causes }: { causes: Causes }) {
           </div>
         ))}
       </div>
-    </section>
-  );
-}
-
-function settingTitle(other: Trial): string {
-  if (other.engine === "paged")
-    return `Ashlar's paged engine${other.conf ? `, ${other.conf}` : ""}`;
-  if (other.engine === "async")
-    return `the driver's own pool${other.conf ? `, ${other.conf}` : ""}`;
-  return other.conf || "defaults";
-}
-
-function Advice({ causes }: { causes: Causes }) {
-  if (causes.advice.length === 0) return null;
-  return (
-    <section>
-      <h2>Advice</h2>
-      <ul>
-        {causes.advice.map((sentence) => (
-          <li key={sentence}>{sentence}</li>
-        ))}
-      </ul>
     </section>
   );
 }

@@ -111,7 +111,7 @@ function Ranks({ documents, base, other }: RanksProps) {
   );
 }
 
-// Swaps the two if both would be the same document.
+// Chooses the base. If the new base was the other document, the two documents swap roles.
 function chooseBase(next: number, base: number, other: number | null): void {
   otherDocument.value = next === other ? base : other;
   showDocument(next);

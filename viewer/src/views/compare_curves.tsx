@@ -37,11 +37,11 @@ export function CompareCurves({ documents, of }: Pair) {
       dataOf([base, other], [documents[of[0]], documents[of[1]]]),
       host.current,
     );
-    const forget = watchSize(host.current, () =>
+    const unwatch = watchSize(host.current, () =>
       chart.setSize({ width: host.current!.clientWidth, height: kHeight }),
     );
     return () => {
-      forget();
+      unwatch();
       chart.destroy();
     };
   }, [tiles[0], tiles[1], now]);
@@ -56,10 +56,10 @@ export function CompareCurves({ documents, of }: Pair) {
 function dataOf(tiles: TileColumns[], documents: DocumentScene[]): uPlot.AlignedData {
   const shares = Array.from({ length: kSteps + 1 }, (_, i) => (100 * i) / kSteps);
   const lines = tiles.flatMap((tile, side) => {
-    const wide = 2 ** (documents[side].levels - 1);
+    const columnEntries = 2 ** (documents[side].levels - 1);
     const at = (values: Float64Array, share: number) => {
       const entry = (share / 100) * (documents[side].entries - 1);
-      return values[Math.min(values.length - 1, Math.floor(entry / wide))];
+      return values[Math.min(values.length - 1, Math.floor(entry / columnEntries))];
     };
     return [tile.requested, tile.reserved_high].map((values) =>
       shares.map((share) => at(values, share)),

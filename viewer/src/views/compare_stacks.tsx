@@ -9,14 +9,14 @@ import { selectedStack } from "../selection_details.ts";
 import { select } from "../state.ts";
 import { useRequest } from "./use_request.ts";
 
-const kShown = 50;
+const kMaxShown = 50;
 
 async function changesOf(documents: DocumentScene[], of: [number, number]): Promise<StackChange[]> {
-  const ask = client.peek()!;
+  const api = client.peek()!;
   const [base, other] = await Promise.all(
     of.map(async (number) => ({
-      stacks: await ask.stacks(number),
-      bytes: await ask.stackBytes(number, momentOf(documents[number], null)),
+      stacks: await api.stacks(number),
+      bytes: await api.stackBytes(number, momentOf(documents[number], null)),
     })),
   );
   return stackChanges(base, other);
@@ -51,7 +51,7 @@ export function CompareStacks({
           </tr>
         </thead>
         <tbody>
-          {differing.slice(0, kShown).map((change) => (
+          {differing.slice(0, kMaxShown).map((change) => (
             <tr key={change.key} class={isChosen(change) ? "related" : ""}>
               <td class={`number ${deltaOf(change) > 0 ? "grew" : "shrank"}`}>
                 {formatChange(deltaOf(change))}

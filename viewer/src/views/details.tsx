@@ -1,22 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The side panel: moment, selection, and largest stacks.
-import { formatBytes, formatCount, formatDuration, formatShare } from "../model/format.ts";
+import {
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatEntries,
+  formatShare,
+} from "../model/format.ts";
 import type { DocumentScene, TileColumns } from "../api/scene.ts";
-import { annotationBefore, isAfterTruncation } from "../model/annotations.ts";
+import { annotationBefore, isAfterTruncation, nearestOom } from "../model/annotations.ts";
 import { entriesPerColumn } from "../model/tiles.ts";
-import { client, moment, otherMoment, shown, stepCursor } from "../session.ts";
-import { compareCursor, cursor, documentNumber, view } from "../state.ts";
+import { client, moment, moveCursor, otherMoment, shown, stepCursor } from "../session.ts";
+import { compareCursor, cursor, documentNumber, type View, view } from "../state.ts";
+import { Categories } from "./categories.tsx";
 import { LargestStacks } from "./largest_stacks.tsx";
 import { Selected } from "./selected.tsx";
 import { useRequest } from "./use_request.ts";
 
+// These views show no chosen moment: the comparison shows peaks, the live view the current state.
+const kWithoutMoment: readonly View[] = ["compare", "live"];
+
 export function Details() {
-  if (view.value === "compare") return null;
+  if (kWithoutMoment.includes(view.value)) return null;
   return (
     <aside>
       <Moment />
       <Selected />
+      <Categories />
       <LargestStacks />
     </aside>
   );
@@ -30,19 +41,19 @@ interface MomentValues {
   exact: boolean;
 }
 
-// Values of one entry, from the deepest level. If a self-contained file lacks that level, the
-// deepest one available is used.
+// Returns the values of one entry, from the deepest level or, if a self-contained file lacks that
+// level, from the deepest level that the file has.
 async function valuesAt(
   document: DocumentScene,
   number: number,
   at: number,
 ): Promise<MomentValues> {
-  const ask = client.peek()!;
+  const api = client.peek()!;
   for (let level = document.levels - 1; ; --level) {
     const column = Math.floor(at / entriesPerColumn(document, level));
     const index = Math.floor(column / document.columns);
     try {
-      const tile = await ask.tile({ document: number, by: "pool", level, index, detail: 0 });
+      const tile = await api.tile({ document: number, by: "pool", level, index, detail: 0 });
       const found = column - index * document.columns;
       return { ...pick(tile, found), exact: tile.entry[found] === at };
     } catch (problem) {
@@ -65,7 +76,7 @@ function Moment() {
   const number = documentNumber.value;
   const at = moment.value;
   const values = useRequest(() => valuesAt(document, number, at), `${number} ${at}`).value;
-  const isPeak = at === document.peak.entry;
+  const isPeak = at === document.reserved_peak.entry;
   const since = values && document.first_us !== null ? values.time_us - document.first_us : NaN;
   return (
     <section class="moment" data-moment={at}>
@@ -109,6 +120,7 @@ function Moment() {
             : `There is no entry ${formatCount(cursor.value)}; showing the last one.`}
         </p>
       )}
+      {isPeak && <NextFailure at={at} />}
       {document.has_history && <MomentEvents at={at} />}
       <div class="buttons">
         <button type="button" onClick={() => stepCursor(-1)} title="Previous entry (key [)">
@@ -133,6 +145,25 @@ function Moment() {
         <p class="soft">Compared with entry {formatCount(otherMoment.value)} (B).</p>
       )}
     </section>
+  );
+}
+
+// Links to the out-of-memory failure that is nearest to the peak and often caused by it.
+function NextFailure({ at }: { at: number }) {
+  const oom = nearestOom(shown.value!, at);
+  if (!oom || oom.entry === at) return null;
+  const distance = Math.abs(oom.entry - at);
+  return (
+    <p data-near-oom>
+      A request for {formatBytes(oom.requested)} failed{" "}
+      <button type="button" class="link" onClick={() => moveCursor(oom.entry)}>
+        {formatEntries(distance)} {oom.entry > at ? "later" : "earlier"}
+      </button>
+      .{" "}
+      <button type="button" class="link" onClick={() => (view.value = "oom")}>
+        Why?
+      </button>
+    </p>
   );
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Flame graph of live bytes at a moment, or of the change between two. Outermost frames on top.
-import { signal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import {
   cssColor,
@@ -16,31 +15,37 @@ import {
   flameBoxes,
   type FlameNode,
   flameTree,
+  isMatch,
+  matchingBytes,
   pathOfNames,
   pathOfStack,
 } from "../model/flame_tree.ts";
 import { formatBytes, formatChange, formatCount, formatShare } from "../model/format.ts";
+import { ofCategory } from "../model/stack_use.ts";
 import { selectedStack } from "../selection_details.ts";
 import { client, coloring, moment, otherMoment, stacks, stacksRecorded } from "../session.ts";
-import { documentNumber, select } from "../state.ts";
+import { category, documentNumber, flameRoot, search, select } from "../state.ts";
 import { theme } from "../theme.ts";
+import { SearchField } from "./search_field.tsx";
 import { useRequest } from "./use_request.ts";
 
-const kRow = 22;
-const kNarrowest = 0.0008; // share of the width, about a pixel
-
-// Frame names from the root to the zoomed frame.
-const root = signal<string[]>([]);
+const kRowHeight = 22;
+const kMinShare = 0.0008; // of the width: about a pixel
 
 export function FlameView() {
   const number = documentNumber.value;
   const at = moment.value;
   const other = otherMoment.value;
-  const ask = client.value!;
-  const now = useRequest(() => ask.stackBytes(number, at), `${number} ${at}`);
+  const api = client.value!;
+  const only = category.value;
+  const bytesAt = (moment: number) =>
+    api
+      .stackBytes(number, moment)
+      .then((found) => (only === null ? found : ofCategory(found, only)));
+  const now = useRequest(() => bytesAt(at), `${number} ${at} ${only}`);
   const before = useRequest(
-    other === null ? null : () => ask.stackBytes(number, other),
-    `${number} ${other}`,
+    other === null ? null : () => bytesAt(other),
+    `${number} ${other} ${only}`,
   );
   const isDifference = other !== null && before.value !== null;
   const tree = useMemo(
@@ -62,7 +67,9 @@ export function FlameView() {
   return (
     <>
       <div class="controls">
+        <SearchField />
         <Title at={now.value!.at} other={isDifference ? before.value!.at : null} tree={tree} />
+        <Found tree={tree} />
         <span class="grow" />
         {isDifference && (
           <span class="legend">
@@ -70,7 +77,11 @@ export function FlameView() {
             <i class="swatch" style={{ background: cssColor(kShrunkColor) }} /> shrank
           </span>
         )}
-        <button type="button" disabled={root.value.length === 0} onClick={() => (root.value = [])}>
+        <button
+          type="button"
+          disabled={flameRoot.value.length === 0}
+          onClick={() => (flameRoot.value = [])}
+        >
           All frames
         </button>
       </div>
@@ -97,12 +108,23 @@ function Title(props: { at: number; other: number | null; tree: FlameNode }) {
   );
 }
 
+// The bytes of the stacks in which the search text occurs.
+function Found({ tree }: { tree: FlameNode }) {
+  if (search.value === "") return null;
+  const bytes = matchingBytes(tree, search.value);
+  return (
+    <span data-found>
+      found in {formatBytes(bytes)} ({formatShare(bytes, tree.now)})
+    </span>
+  );
+}
+
 function Graph({ tree, isDifference }: { tree: FlameNode; isDifference: boolean }) {
   const host = useRef<HTMLDivElement>(null);
   const [hovered, hover] = useState<FlameNode | null>(null);
-  const above = useMemo(() => pathOfNames(tree, root.value), [tree, root.value]);
+  const above = useMemo(() => pathOfNames(tree, flameRoot.value), [tree, flameRoot.value]);
   const top = above[above.length - 1];
-  const boxes = useMemo(() => flameBoxes(top, kNarrowest), [top]);
+  const boxes = useMemo(() => flameBoxes(top, kMinShare), [top]);
   const chosen = selectedStack.value;
   const path = useMemo(
     () => new Set(chosen === null ? [] : pathOfStack(top, chosen)),
@@ -113,13 +135,17 @@ function Graph({ tree, isDifference }: { tree: FlameNode; isDifference: boolean 
   return (
     <>
       <div class="flame" ref={host} onPointerLeave={() => hover(null)}>
-        <div style={{ height: `${(deepest + 1) * kRow}px`, position: "relative" }}>
+        <div style={{ height: `${(deepest + 1) * kRowHeight}px`, position: "relative" }}>
           {boxes.map((box, i) => (
             <Box
               key={i}
               box={box}
               color={colorOf(box.data, isDifference)}
-              faded={path.size > 0 && !path.has(box.data)}
+              faded={
+                search.value === ""
+                  ? path.size > 0 && !path.has(box.data)
+                  : !isMatch(box.data, search.value)
+              }
               label={labelOf(box.data, isDifference)}
               onHover={hover}
               onClick={() => choose(above, box)}
@@ -149,7 +175,7 @@ function Box({ box, color, faded, label, onHover, onClick }: BoxProps) {
       style={{
         left: `${100 * box.x0}%`,
         width: `calc(${100 * (box.x1 - box.x0)}% - 1px)`,
-        top: `${box.depth * kRow}px`,
+        top: `${box.depth * kRowHeight}px`,
         background: cssColor(color),
         color: textColorOn(color),
       }}
@@ -172,7 +198,7 @@ function choose(above: FlameNode[], box: FlameBox): void {
     .reverse()
     .slice(1);
   const path = box.depth === 0 ? above.slice(0, -1) : [...above, ...below];
-  root.value = path.slice(1).map((node) => node.name);
+  flameRoot.value = path.flatMap((node) => node.names);
   if (box.data.stacks.length > 0) select("stack", box.data.stacks[0]);
 }
 

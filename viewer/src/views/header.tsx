@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Document name, view tabs, and buttons.
-import { helpShown } from "../keys.ts";
+import { helpShown, keyOfView } from "../keys.ts";
 import { isFile, scene, shown, waiting } from "../session.ts";
 import { documentNumber, kViews, showDocument, type View, view } from "../state.ts";
 import { switchTheme, theme } from "../theme.ts";
@@ -13,6 +13,9 @@ const kTitles: Record<View, string> = {
   flame: "Flame graph",
   table: "Table",
   causes: "Causes",
+  oom: "OOM",
+  leaks: "Leaks",
+  source: "Source",
   compare: "Compare",
   live: "Live",
 };
@@ -25,18 +28,19 @@ export function Header() {
       </span>
       <DocumentPicker />
       <nav aria-label="Views">
-        {kViews.map((name, i) =>
-          name === "live" && !scene.value?.live ? null : (
-            <button
-              type="button"
-              key={name}
-              aria-current={view.value === name ? "page" : undefined}
-              onClick={() => (view.value = name)}
-              title={`${kTitles[name]} (key ${i + 1})`}
-            >
-              {kTitles[name]}
-            </button>
-          ),
+        {kViews.map(
+          (name) =>
+            isAvailable(name) && (
+              <button
+                type="button"
+                key={name}
+                aria-current={view.value === name ? "page" : undefined}
+                onClick={() => (view.value = name)}
+                title={`${kTitles[name]} (key ${keyOfView(name)})`}
+              >
+                {kTitles[name]}
+              </button>
+            ),
         )}
       </nav>
       <span class="grow" />
@@ -59,6 +63,10 @@ export function Header() {
       </button>
     </header>
   );
+}
+
+function isAvailable(name: View): boolean {
+  return name !== "live" || Boolean(scene.value?.live);
 }
 
 function DocumentPicker() {
@@ -86,7 +94,7 @@ function DocumentPicker() {
   );
 }
 
-// The logo: four stones.
+// The logo: four blocks.
 export function Blocks() {
   return (
     <svg width="18" height="16" viewBox="0 0 18 16" aria-hidden="true">

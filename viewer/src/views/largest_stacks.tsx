@@ -12,7 +12,7 @@ import { isSelected, select } from "../state.ts";
 import { theme } from "../theme.ts";
 import { useStackUse } from "./use_request.ts";
 
-const kShown = 12;
+const kMaxShown = 12;
 
 export function LargestStacks() {
   const other = otherMoment.value;
@@ -37,7 +37,7 @@ export function LargestStacks() {
     <section class={other === null ? "holders" : "holders compared"}>
       <h2>{other === null ? "Largest stacks" : "Largest changes since B"}</h2>
       <ol>
-        {holders.slice(0, kShown).map((holder) => (
+        {holders.slice(0, kMaxShown).map((holder) => (
           <li key={holder.stack}>
             <button
               type="button"
@@ -58,8 +58,10 @@ export function LargestStacks() {
           </li>
         ))}
       </ol>
-      {holders.length > kShown && (
-        <p class="soft">and {plural(holders.length - kShown, "more stack")}; the table has all.</p>
+      {holders.length > kMaxShown && (
+        <p class="soft">
+          and {plural(holders.length - kMaxShown, "more stack")}; the table has all.
+        </p>
       )}
     </section>
   );

@@ -86,11 +86,11 @@ function useCurves(
   useEffect(() => {
     const made = new uPlot(options(host.current!), data(samples.peek()), host.current!);
     chart.current = made;
-    const forget = watchSize(host.current!, () =>
+    const unwatch = watchSize(host.current!, () =>
       made.setSize({ width: host.current!.clientWidth, height: made.height }),
     );
     return () => {
-      forget();
+      unwatch();
       made.destroy();
       chart.current = null;
     };

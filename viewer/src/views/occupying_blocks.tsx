@@ -8,12 +8,12 @@ import { stackTitle } from "../model/frames.ts";
 import { stacks, stacksRecorded } from "../session.ts";
 import { select } from "../state.ts";
 
-const kListed = 6;
+const kMaxListed = 6;
 
 export function OccupyingBlocks({ map, blocks }: { map: AddressMap; blocks: number[] }) {
   return (
     <ul class="pins">
-      {blocks.slice(0, kListed).map((block) => (
+      {blocks.slice(0, kMaxListed).map((block) => (
         <li key={block}>
           <button
             type="button"
@@ -28,8 +28,8 @@ export function OccupyingBlocks({ map, blocks }: { map: AddressMap; blocks: numb
           </span>
         </li>
       ))}
-      {blocks.length > kListed && (
-        <li class="soft">and {formatCount(blocks.length - kListed)} smaller blocks</li>
+      {blocks.length > kMaxListed && (
+        <li class="soft">and {formatCount(blocks.length - kMaxListed)} smaller blocks</li>
       )}
     </ul>
   );

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The strip above every view: the whole run, the cursor, and the span of the timeline. Clicking or
-// dragging moves the cursor.
+// The strip above every view except the live view: the whole run, the cursor, and the span of the
+// timeline. Clicking or dragging moves the cursor.
 import { useRef } from "preact/hooks";
 import type { DocumentScene, TileColumns } from "../api/scene.ts";
+import { kMargin } from "../draw/timeline_options.ts";
 import { formatCount } from "../model/format.ts";
 import { isCommand, largeStep } from "../keys.ts";
 import {
+  axis,
   client,
   moment,
   moveCursor,
@@ -19,12 +21,17 @@ import { documentNumber, span, view } from "../state.ts";
 import { useRequest } from "./use_request.ts";
 
 const kHeight = 48;
+const kWidth = 10_000; // in units of the drawing
+const kPlace = {
+  marginLeft: `${kMargin.left}px`,
+  width: `calc(100% - ${kMargin.left + kMargin.right}px)`,
+};
 
 // Returns the tile of the whole run, grouped by pool to keep the response small.
 export function useWholeTile(number: number): TileColumns | null {
-  const ask = client.value;
+  const api = client.value;
   return useRequest(
-    ask && (() => ask.tile({ document: number, by: "pool", level: 0, index: 0, detail: 0 })),
+    api && (() => api.tile({ document: number, by: "pool", level: 0, index: 0, detail: 0 })),
     `whole ${number}`,
   ).value;
 }
@@ -36,13 +43,15 @@ export function Overview() {
   const move = (event: PointerEvent) => {
     if (event.buttons === 0 || !strip.current) return;
     const box = strip.current.getBoundingClientRect();
-    moveCursor(Math.floor(((event.clientX - box.left) / box.width) * document.entries));
+    const share = (event.clientX - box.left) / box.width;
+    moveCursor(Math.floor(axis.value.entry(share * axis.value.end)));
   };
   return (
     <svg
       class="overview"
+      style={kPlace}
       ref={strip}
-      viewBox={`0 0 ${document.entries} ${kHeight}`}
+      viewBox={`0 0 ${kWidth} ${kHeight}`}
       preserveAspectRatio="none"
       role="slider"
       tabindex={0}
@@ -64,11 +73,11 @@ export function Overview() {
       ))}
       {view.value === "timeline" && span.value && (
         <>
-          <rect class="outside" x={0} width={shownSpan.value.from} y={0} height={kHeight} />
+          <rect class="outside" x={0} width={x(shownSpan.value.from)} y={0} height={kHeight} />
           <rect
             class="outside"
-            x={shownSpan.value.to}
-            width={Math.max(0, document.entries - shownSpan.value.to)}
+            x={x(shownSpan.value.to)}
+            width={Math.max(0, kWidth - x(shownSpan.value.to))}
             y={0}
             height={kHeight}
           />
@@ -109,7 +118,7 @@ function Memory({ document, tile }: { document: DocumentScene; tile: TileColumns
 }
 
 function Mark(props: { at: number; class: string }) {
-  const x = props.at + 0.5;
+  const x = (axis.value.mark(props.at) / axis.value.end) * kWidth;
   return (
     <line
       class={props.class}
@@ -122,12 +131,18 @@ function Mark(props: { at: number; class: string }) {
   );
 }
 
+// Returns the position of an entry. The strip has the axis and the margins of the timeline, so that
+// it is aligned with the timeline.
+function x(entry: number): number {
+  return (axis.value.position(entry) / axis.value.end) * kWidth;
+}
+
 function area(document: DocumentScene, values: Float64Array, most: number): string {
-  const wide = 2 ** (document.levels - 1); // entries per column of level 0
+  const columnEntries = 2 ** (document.levels - 1); // entries per column of level 0
   let path = `M0 ${kHeight}`;
   values.forEach((value, column) => {
     path += `V${(kHeight - (value / most) * (kHeight - 2)).toFixed(2)}`;
-    path += `H${Math.min((column + 1) * wide, document.entries)}`;
+    path += `H${x(Math.min((column + 1) * columnEntries, document.entries)).toFixed(2)}`;
   });
   return `${path}V${kHeight}Z`;
 }

@@ -125,7 +125,7 @@ export function MapHover({ map, x, y, block, segment, extent }: Place) {
   );
 }
 
-// Positioned relative to the window, since the map scrolls.
+// Returns the position of the tooltip relative to the window, because the map scrolls.
 function hoverPlace(x: number, y: number) {
   const host = document.querySelector(".map")!;
   const box = host.getBoundingClientRect();

@@ -11,8 +11,8 @@ import {
 } from "../model/format.ts";
 import { frameText, framesOf, shortPath } from "../model/frames.ts";
 import { selectedRow } from "../selection_details.ts";
-import { client, moment, moveCursor, shown, stacks } from "../session.ts";
-import { documentNumber, select, type Selection, selection, view } from "../state.ts";
+import { client, hasCategories, moment, moveCursor, shown, stacks } from "../session.ts";
+import { documentNumber, select, type Selection, selection, sourceFile, view } from "../state.ts";
 import { groupTitle } from "./timeline_hover.tsx";
 import { useRequest } from "./use_request.ts";
 
@@ -81,6 +81,12 @@ function Allocation() {
         <dd>
           <Choose kind="pool" id={row.pool[0]} />
         </dd>
+        {hasCategories.value && (
+          <>
+            <dt>category</dt>
+            <dd>{shown.value!.categories[row.category[0]] ?? "unknown"}</dd>
+          </>
+        )}
       </dl>
       <Frames stack={stack} />
       <div class="buttons">
@@ -160,7 +166,12 @@ function Group({ chosen }: { chosen: Selection }) {
   );
 }
 
-// Innermost frame first.
+function showSource(path: string): void {
+  sourceFile.value = path;
+  view.value = "source";
+}
+
+// Lists the frames of a stack, innermost frame first.
 export function Frames({ stack }: { stack: number }) {
   const frames = framesOf(stacks.value, stack);
   if (frames.length === 0) return <p class="soft">No stack was recorded.</p>;
@@ -170,10 +181,10 @@ export function Frames({ stack }: { stack: number }) {
         <li key={i} title={`${frame[0]}\n${frame[1]}${frame[2] > 0 ? `:${frame[2]}` : ""}`}>
           <b>{frame[0]}</b>
           {frame[1] && (
-            <span>
+            <button type="button" class="link" onClick={() => showSource(frame[1])}>
               {shortPath(frame[1])}
               {frame[2] > 0 ? `:${frame[2]}` : ""}
-            </span>
+            </button>
           )}
           {!frame[1] && <span>{frameText(frame) === frame[0] ? "" : frameText(frame)}</span>}
         </li>

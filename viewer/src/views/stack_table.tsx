@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The table of stacks with live bytes at the current and the compared moment.
-import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { cssColor } from "../model/colors.ts";
 import { formatBytes, formatChange, formatCount, plural } from "../model/format.ts";
@@ -9,19 +8,15 @@ import { hasFrame, stackTitle } from "../model/frames.ts";
 import { changeOf, type StackUse } from "../model/stack_use.ts";
 import { selectedStack } from "../selection_details.ts";
 import { coloring, moment, otherMoment, stacks } from "../session.ts";
-import { isSelected, select } from "../state.ts";
+import { isSelected, select, stackSorting, type StackSortKey } from "../state.ts";
 import { theme } from "../theme.ts";
 import { Cell, type Column, TableHead } from "./table_parts.tsx";
 import { useStackUse } from "./use_request.ts";
 import { type RowPlace, VirtualRows } from "./virtual_rows.tsx";
 
-type Key = "bytes" | "change" | "count" | "mean";
-interface Row extends Record<Key, number> {
+interface Row extends Record<StackSortKey, number> {
   stack: number;
 }
-
-const sort = signal<Key>("bytes");
-const order = signal<"up" | "down">("down");
 
 function rowOf(use: StackUse): Row {
   const { stack, bytes, count } = use;
@@ -32,34 +27,30 @@ export function StackTable({ search }: { search: string }) {
   const other = otherMoment.value;
   const { value, error } = useStackUse();
   const found = stacks.value;
+  const { key, order } = stackSorting.value;
   const rows = useMemo(() => {
     const has = (row: Row) => search === "" || hasFrame(found, row.stack, search);
-    const sign = order.value === "up" ? 1 : -1;
-    const key = sort.value;
+    const sign = order === "up" ? 1 : -1;
     return (value ?? [])
       .map(rowOf)
       .filter(has)
       .sort((a, b) => sign * (a[key] - b[key]));
-  }, [value, search, sort.value, order.value, found]);
-  const columns: Column<Key>[] = [
+  }, [value, search, key, order, found]);
+  const columns: Column<StackSortKey>[] = [
     { key: "bytes", title: "live bytes", isNumber: true },
     { key: "change", title: other === null ? "" : "since B", isNumber: true },
     { key: "count", title: "allocations", isNumber: true },
     { key: "mean", title: "mean size", isNumber: true },
     { key: null, title: "stack, innermost frame", isNumber: false },
   ];
-  const turn = (key: Key) => {
-    order.value = key === sort.value && order.value === "down" ? "up" : "down";
-    sort.value = key;
-  };
   return (
     <div class="table stacks" data-total={rows.length}>
       {error && <p class="empty">{error}</p>}
       <VirtualRows
         label="Stacks"
-        head={<TableHead columns={columns} sort={sort.value} order={order.value} onSort={turn} />}
+        head={<TableHead columns={columns} sorting={stackSorting} />}
         count={rows.length}
-        resetOn={`${search} ${sort.value} ${order.value}`}
+        resetOn={`${search} ${key} ${order}`}
         row={(index, at) => <StackRow row={rows[index]} isCompared={other !== null} at={at} />}
         onChoose={(index) => select("stack", rows[index].stack)}
       />

@@ -2,40 +2,21 @@
 //
 // The table of allocations or stacks, which can be sorted and searched. Shows all of them, or only
 // those that are live at the current moment.
-import { signal } from "@preact/signals";
 import { formatCount } from "../model/format.ts";
 import { moment } from "../session.ts";
-import { documentNumber, search } from "../state.ts";
+import { documentNumber, kTables, liveOnly, search, tableKind } from "../state.ts";
 import { AllocationTable } from "./allocation_table.tsx";
+import { Choice } from "./choice.tsx";
+import { SearchField } from "./search_field.tsx";
 import { StackTable } from "./stack_table.tsx";
-
-const what = signal<"allocations" | "stacks">("allocations");
-const liveOnly = signal(false);
 
 export function TableView() {
   return (
     <>
       <div class="controls">
-        <div class="choice" role="group" aria-label="Table of">
-          {(["allocations", "stacks"] as const).map((name) => (
-            <button
-              type="button"
-              key={name}
-              aria-pressed={what.value === name}
-              onClick={() => (what.value = name)}
-            >
-              {name}
-            </button>
-          ))}
-        </div>
-        <input
-          type="search"
-          placeholder="Search frames: function, file …"
-          aria-label="Search in frames"
-          value={search.value}
-          onInput={(event) => (search.value = event.currentTarget.value)}
-        />
-        {what.value === "allocations" && (
+        <Choice title="" label="Table of" of={tableKind} choices={kTables} />
+        <SearchField />
+        {tableKind.value === "allocations" && (
           <label>
             <input
               type="checkbox"
@@ -46,7 +27,7 @@ export function TableView() {
           </label>
         )}
       </div>
-      {what.value === "allocations" ? (
+      {tableKind.value === "allocations" ? (
         <AllocationTable
           key={documentNumber.value}
           at={liveOnly.value ? moment.value : "all"}

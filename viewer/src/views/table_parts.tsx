@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Components that both tables share: the sortable head and the cells.
+import type { Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
+import { sortBy, type Sorting } from "../state.ts";
 
 export interface Column<Key extends string> {
   key: Key | null; // sort key; null: not sortable
@@ -11,28 +13,27 @@ export interface Column<Key extends string> {
 
 export function TableHead<Key extends string>(props: {
   columns: Column<Key>[];
-  sort: Key;
-  order: "up" | "down";
-  onSort: (key: Key) => void;
+  sorting: Signal<Sorting<Key>>;
 }) {
+  const { key: sortKey, order } = props.sorting.value;
   return (
     <div class="row head" role="row">
       {props.columns.map((column) => {
         const key = column.key;
-        const sorted = key !== null && key === props.sort;
+        const sorted = key !== null && key === sortKey;
         return (
           <span
             key={column.title}
             role="columnheader"
             class={column.isNumber ? "number" : ""}
-            aria-sort={sorted ? (props.order === "up" ? "ascending" : "descending") : undefined}
+            aria-sort={sorted ? (order === "up" ? "ascending" : "descending") : undefined}
           >
             {key === null ? (
               column.title
             ) : (
-              <button type="button" onClick={() => props.onSort(key)}>
+              <button type="button" onClick={() => sortBy(props.sorting, key)}>
                 {column.title}
-                {sorted && (props.order === "up" ? " ↑" : " ↓")}
+                {sorted && (order === "up" ? " ↑" : " ↓")}
               </button>
             )}
           </span>

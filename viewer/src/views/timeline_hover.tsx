@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tooltip of the timeline: the moment, and the allocation or group under the pointer.
-import { kNone } from "../api/scene.ts";
+import { type Grouping, kNone } from "../api/scene.ts";
 import type { HitResult } from "../draw/timeline_chart.ts";
 import { ageText } from "../model/age.ts";
 import { formatBytes, formatCount, formatDuration } from "../model/format.ts";
 import { stackTitle } from "../model/frames.ts";
-import { shown, stacks } from "../session.ts";
+import { smallGroupOf } from "../model/tile_quads.ts";
+import { coloring, hasCategories, shown, stacks } from "../session.ts";
 import { besidePointer } from "./use_chart.ts";
 
-const kWidth = 360; // pixels at most
+const kMaxWidth = 360; // pixels
 const kHeight = 150; // approximate height in pixels
 
 export interface HoverTarget {
@@ -22,9 +23,9 @@ export interface HoverTarget {
 export function TimelineHover({ x, y, found, mark }: HoverTarget) {
   if (!found && mark === null) return null;
   const host = window.document.querySelector(".timeline")!;
-  const { left, top } = besidePointer(host, { x, y }, { width: kWidth, height: kHeight });
+  const { left, top } = besidePointer(host, { x, y }, { width: kMaxWidth, height: kHeight });
   return (
-    <div class="hover" style={{ left: `${left}px`, top: `${top}px`, maxWidth: `${kWidth}px` }}>
+    <div class="hover" style={{ left: `${left}px`, top: `${top}px`, maxWidth: `${kMaxWidth}px` }}>
       {mark !== null && <p data-mark>{mark}</p>}
       {found && <HoverValues found={found} />}
     </div>
@@ -56,12 +57,20 @@ function HoverItem({ found }: { found: HitResult }) {
   const { tile, row } = found;
   if (row < 0) return null;
   if (tile.by === "allocation") {
-    if (row === kNone) {
+    const by = coloring.value.by;
+    const small = smallGroupOf(tile, row, by);
+    if (row === kNone || small) {
       return (
-        <p class="title">small allocations, {formatBytes(tile.small[found.column])} together</p>
+        <>
+          <p class="title">
+            small allocations,{" "}
+            {formatBytes(small ? small.bytesIn(found.column) : tile.small[found.column])} together
+          </p>
+          {small && <p class="frame">{groupTitle(by, small.id)}</p>}
+        </>
       );
     }
-    const { id, bytes, made, freed, stack } = tile.rows;
+    const { id, bytes, made, freed, stack, category } = tile.rows;
     return (
       <>
         <p class="title">
@@ -74,6 +83,7 @@ function HoverItem({ found }: { found: HitResult }) {
             : `, freed ${formatCount(Math.max(0, freed[row] - found.entry))} later`}
         </p>
         <p class="frame">{stackTitle(stacks.value, stack[row])}</p>
+        {hasCategories.value && <p>{shown.value!.categories[category[row]]}</p>}
       </>
     );
   }
@@ -86,9 +96,10 @@ function HoverItem({ found }: { found: HitResult }) {
   );
 }
 
-export function groupTitle(by: "stack" | "stream" | "pool", group: number): string {
+export function groupTitle(by: Exclude<Grouping, "allocation">, group: number): string {
   if (group === kNone) return `other ${by}s, merged`;
   if (by === "stack") return stackTitle(stacks.value, group);
+  if (by === "category") return shown.value!.categories[group] ?? "unknown";
   const names = by === "stream" ? shown.value!.streams : shown.value!.pools;
   return by === "stream" ? streamTitle(names[group]) : `pool ${names[group] ?? group}`;
 }

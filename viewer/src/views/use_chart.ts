@@ -25,8 +25,8 @@ export function listenTo<Handler extends (event: never) => void>(
   return () => controller.abort();
 }
 
-// Returns the position of a tooltip of at most `size`. The tooltip is to the right of and below the
-// pointer, unless it fits into the element only elsewhere.
+// Returns the position of a tooltip of at most `size`: to the right of and below the pointer. If
+// the tooltip does not fit there, moves it to the left of the pointer, or up.
 export function besidePointer(
   host: Element,
   at: { x: number; y: number },

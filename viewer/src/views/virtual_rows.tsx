@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A virtual list: any number of rows of equal height, of which only the visible ones are rendered.
-// Arrow keys move between rows, Enter chooses one.
+// A virtual list: many rows of equal height, of which only the visible rows and a few neighbours
+// are rendered. Arrow keys move between rows, Enter chooses the active row.
 import {
   elementScroll,
   observeElementOffset,
@@ -69,7 +69,8 @@ export function VirtualRows({
   const last = seen[seen.length - 1]?.index ?? 0;
   useEffect(() => onSeen?.(first, last), [first, last, resetOn]);
   const press = (event: KeyboardEvent) => {
-    if (event.target !== event.currentTarget || isCommand(event)) return; // e.g. head buttons
+    // Ignores keys in the head, whose buttons handle them.
+    if (event.target !== event.currentTarget || isCommand(event)) return;
     const page = Math.max(1, Math.floor(host.current!.clientHeight / kRowHeight) - 1);
     const next = rowAfter(event.key, { active, page, count: options.count });
     if (next !== null) {

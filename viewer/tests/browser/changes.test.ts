@@ -2,10 +2,10 @@
 //
 // Tests changes while a view is shown: document, selection, sort order of a table, focus.
 import { expect, test } from "vitest";
-import { show, takePicture } from "./served.ts";
+import { show, takePicture, traceFiles } from "./served.ts";
 import { watchPages } from "./watched_pages.ts";
 
-const watched = watchPages(["oom.1", "leaky", "moe_streams.1"]);
+const watched = watchPages(traceFiles(["oom.1", "leaky", "moe_streams.1"]));
 
 test("switches all views to another document", async () => {
   const { page } = watched;
@@ -18,7 +18,7 @@ test("switches all views to another document", async () => {
 
   // The zoomed frame does not exist in the next document, whose frames can be zoomed as well.
   await show(page, watched.address, "view=flame&d=0");
-  await page.click(".flame-box >> nth=2");
+  await page.click(".flame-box >> nth=1");
   await page.keyboard.press("n");
   await page.waitForSelector(".flame-box >> text=/append_loss/");
   await page.click(".flame-box >> text=/append_loss/ >> nth=0");
@@ -95,7 +95,7 @@ test("highlights related items of a selected allocation in all views", async () 
   await page.waitForSelector(".stacks .row.related");
   await page.keyboard.press("3");
   await page.waitForSelector(".flame-box.faded");
-  await page.keyboard.press("6");
+  await page.keyboard.press("9");
   await page.waitForSelector(".u-legend"); // the curves move the rows down
   await page.click("tbody .link >> nth=1");
   await page.waitForFunction(() => location.hash.includes("sel=stack:"));

@@ -36,7 +36,7 @@ afterAll(async () => {
   await browser?.close();
 });
 
-// After it has started a browser, the tool waits for it even if the file was rejected. A script
+// Once the tool has started a browser, it keeps serving even if the file was rejected. A script
 // that does nothing replaces the browser; the test opens the page at the printed address.
 test("shows the error for a bad file and accepts another", async () => {
   const bad = path.join(folder, "bad.pickle");
@@ -51,11 +51,15 @@ test("shows the error for a bad file and accepts another", async () => {
   const { page } = await openPage(browser);
   await page.goto(served.address);
   await page.waitForSelector('[data-start-page="failed"]');
-  expect(await page.textContent(".reason")).toContain("bad.pickle: byte 0");
+  expect(await page.textContent(".reason")).toContain(
+    "bad.pickle: is text, neither a pickle nor JSON",
+  );
   await page.keyboard.press("/"); // there is no table to search
   await takePicture(page, "bad_file");
   await page.setInputFiles(".start-page input[type=file]", bad);
-  await page.waitForSelector('[data-start-page="failed"] >> text=bad.pickle: byte 0');
+  await page.waitForSelector(
+    '[data-start-page="failed"] >> text=bad.pickle: is text, neither a pickle nor JSON',
+  );
   await page.setInputFiles(".start-page input[type=file]", traceFile("oom.1.pickle.xz"));
   await page.waitForSelector('.timeline[data-settled="true"]');
   served.stop();

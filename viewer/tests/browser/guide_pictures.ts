@@ -28,6 +28,7 @@ const kPictures: Picture[] = [
   { name: "map", hash: "view=map&d=2&at=37000", before: (page) => clickAndLeave(page, 640, 410) },
   { name: "flame", hash: "view=flame&d=1&at=470&from=20", height: 420 },
   { name: "causes", hash: "view=causes&d=2", height: 620 },
+  { name: "oom", hash: "view=oom&d=0", height: 620 },
 ];
 const kWidth = 1240;
 const kHeight = 690;

@@ -28,8 +28,8 @@ afterAll(async () => {
   await browser?.close();
 });
 
-// Starts the monitored program (tests/live/live_program.cc). Returns a function that sends it a
-// command and waits until it is done.
+// Starts the monitored program (tests/live/live_program.cc). Returns a function that sends the
+// program a command and waits until the command is done.
 async function startProgram(): Promise<(command: string) => Promise<void>> {
   const started = spawn(kProgram, [], { stdio: ["pipe", "pipe", "inherit"] });
   program = started;
@@ -71,6 +71,7 @@ test("monitors a process, takes snapshots, and reports its end", async () => {
     () => Number(document.querySelector<HTMLElement>(".live")!.dataset.samples) >= 3,
   );
   await takePicture(page, "live");
+  expect(await page.locator(".moment, .overview, .holders").count()).toBe(0);
 
   // The program has two allocators, so there are two documents, of which the first is shown.
   expect(await page.locator("select.document option").count()).toBe(2);
@@ -82,7 +83,9 @@ test("monitors a process, takes snapshots, and reports its end", async () => {
   await page.waitForSelector('.timeline[data-settled="true"]');
   await takePicture(page, "live_timeline");
 
-  await page.keyboard.press("7");
+  // The live view shows the present only, and no values of a snapshot.
+  await page.waitForSelector(".moment .figures");
+  await page.keyboard.press("l");
   await page.waitForSelector(".live[data-samples]");
   program!.stdin!.end();
   await page.waitForSelector('.note[data-over="true"] >> text=has ended');
@@ -100,7 +103,7 @@ test("has no live view without a process", async () => {
   await page.goto(served.address);
   await page.waitForSelector('.timeline[data-settled="true"]');
   expect(await page.locator("nav >> text=Live").count()).toBe(0);
-  await page.keyboard.press("7");
+  await page.keyboard.press("l");
   await page.waitForSelector("text=No process is monitored");
   expect(errors).toEqual([]);
   served.stop();

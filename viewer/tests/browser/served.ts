@@ -17,6 +17,10 @@ export function traceFile(name: string): string {
   return path.join(kRoot, "tests/golden/traces", name);
 }
 
+export function traceFiles(names: string[]): string[] {
+  return names.map((name) => traceFile(`${name}.pickle.xz`));
+}
+
 export interface Served {
   address: string;
   tool: ChildProcess;
@@ -31,12 +35,17 @@ export function stopAll(): void {
   started.clear();
 }
 
-// Starts `ashlar view` on these files and waits for its address. The tool serves the page in
-// viewer/dist instead of the embedded page. It starts a browser only if `withBrowser`, the
+// Returns the path of a recording of a training program, with Python stacks.
+export function recordingFile(name: string): string {
+  return path.join(kRoot, "tests/golden/recordings", `${name}.pickle.xz`);
+}
+
+// Starts `ashlar view` with these files and options, and waits for its address. The tool serves the
+// page in viewer/dist instead of the embedded page. It starts a browser only if `withBrowser`, the
 // environment of the tool, is given.
-export async function serve(files: string[], withBrowser?: NodeJS.ProcessEnv): Promise<Served> {
+export async function serve(args: string[], withBrowser?: NodeJS.ProcessEnv): Promise<Served> {
   const quietly = withBrowser ? [] : ["--no-browser"];
-  const tool = spawn(kTool, ["view", ...quietly, "--page", kBuiltPage, ...files], {
+  const tool = spawn(kTool, ["view", ...quietly, "--page", kBuiltPage, ...args], {
     env: withBrowser ?? process.env,
   });
   started.add(tool);
@@ -97,23 +106,26 @@ export async function openPage(
   return watched;
 }
 
-export const kSettled = {
+export const kSettledSelectors = {
   timeline: '.timeline[data-settled="true"]',
   map: '.map[data-settled="true"]',
   flame: ".flame-box",
   table: ".table .row[data-id]",
   causes: ".alternatives",
+  oom: ".report.oom, .empty:not([data-loading])",
+  leaks: ".report.leaks, .empty:not([data-loading])",
+  source: ".source .row[data-line], .empty:not([data-loading])",
   compare: ".ranks",
 } as const;
 
-export type ViewName = keyof typeof kSettled;
-export const kViewNames = Object.keys(kSettled) as ViewName[];
+export type ViewName = keyof typeof kSettledSelectors;
+export const kViewNames = Object.keys(kSettledSelectors) as ViewName[];
 
 // Shows a view and waits until it has loaded its data.
 export async function show(page: Page, address: string, hash: string): Promise<void> {
   const view = new URLSearchParams(hash).get("view") as ViewName;
   await page.goto(`${address}#${hash}`);
-  await page.waitForSelector(kSettled[view]);
+  await page.waitForSelector(kSettledSelectors[view]);
   await page.waitForSelector(view === "compare" ? ".ranks" : ".moment .figures");
 }
 

@@ -4,10 +4,10 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { colorAt, drawn, isDrawnNear, markPlaceOf, placeOf, type Point } from "./plot.ts";
-import { show, takePicture } from "./served.ts";
+import { show, takePicture, traceFiles } from "./served.ts";
 import { watchPages } from "./watched_pages.ts";
 
-const watched = watchPages(["oom.1", "leaky", "moe_streams.1", "graph_pools.1"]);
+const watched = watchPages(traceFiles(["oom.1", "leaky", "moe_streams.1", "graph_pools.1"]));
 
 const kMiB = 2 ** 20;
 const kOom = { entries: 813, reservedPeak: 2_998_927_360 };
@@ -15,14 +15,15 @@ const kLeaky = { entries: 484, reservedPeak: 940 * kMiB };
 const kStreams = { entries: 62_324, reservedPeak: 5_314_183_168 };
 const kPools = { entries: 2_003, reservedPeak: 645_922_816 };
 
-test("key g groups by allocation, stack, stream and pool", async () => {
+test("key g groups by allocation, stack, category, stream and pool", async () => {
   const { page } = watched;
   await show(page, watched.address, "view=timeline&d=1");
   const inWeights = await placeOf(page, kLeaky, { entry: 240, bytes: 250 * kMiB });
   const inNothing = await placeOf(page, kLeaky, { entry: 240, bytes: 900 * kMiB });
   for (const [by, message] of [
-    ["allocation", /^400\.00 MiB allocation 0.*__init__/],
-    ["stack", /^400\.00 MiB__init__ ← train/],
+    ["allocation", /^400\.00 MiB allocation 0.*train/],
+    ["stack", /^400\.00 MiBtrain .*train\.py/],
+    ["category", /^[\d.]+ MiB ?parameters/],
     ["stream", /^698\.00 MiBthe default stream/],
     ["pool", /^698\.00 MiBpool default/],
   ] as const) {
@@ -42,7 +43,7 @@ test("draws stacks in the colours of the list of largest stacks", async () => {
   await show(page, watched.address, "view=timeline&d=1&by=stack");
   const inWeights = await placeOf(page, kLeaky, { entry: 240, bytes: 250 * kMiB });
   const inLosses = await placeOf(page, kLeaky, { entry: 470, bytes: 500 * kMiB });
-  const listed = await page.$$eval(".holders .swatch", (all) =>
+  const listed = await page.$$eval(".holders:not(.categories) .swatch", (all) =>
     all.map((each) => getComputedStyle(each).backgroundColor),
   );
   expect(await colorAt(page, inWeights)).toBe(listed[0]);
@@ -69,7 +70,7 @@ test("tooltip shows size, age and stack of an allocation", async () => {
   const message = await hoverText(page, place);
   expect(message).toContain("400.00 MiB");
   expect(message).toContain("237 entries old, never freed");
-  expect(message).toContain("__init__ ← train");
+  expect(message).toContain("llm/train.py");
   expect(message).toContain("entry240 · 240 ms");
   expect(message).toContain("reserved940.00 MiB");
   await page.mouse.move(0, 0);
@@ -106,17 +107,29 @@ test("marks out-of-memory failures with a tooltip", async () => {
   await page.waitForSelector(".timeline [data-mark]", { state: "detached" });
 });
 
-test("marks annotations and shows their text in tooltip and panel", async () => {
+test("marks single annotations and shows their text in tooltip and panel", async () => {
   const { page } = watched;
+  await page.route("**/scene.json", async (route) => {
+    const response = await route.fetch();
+    const scene = (await response.json()) as { documents: { annotations: unknown[] }[] };
+    scene.documents[2].annotations = [{ entry: 1818, text: "epoch 7" }];
+    await route.fulfill({ response, json: scene });
+  });
   await show(page, watched.address, "view=timeline&d=2&at=1900");
-  const words = "Optimizer.step#AdamW.step START";
-  expect(await page.textContent("[data-annotation]")).toBe(`after “${words}”`);
+  await page.waitForSelector("text=/Shown: only the first 1 of 120 annotations/");
   await page.keyboard.press("p");
   await drawn(page);
   const mark = await markPlaceOf(page, kStreams, 1818);
   expect(await isDrawnNear(page, mark, await colorNamed(page, "--mark"))).toBe(true);
   await page.mouse.move(mark.x, mark.y);
-  await page.waitForSelector(`.timeline [data-mark] >> text="${words}"`);
+  await page.waitForSelector(`.timeline [data-mark] >> text="epoch 7"`);
+});
+
+test("shows the last annotation before the moment in the panel", async () => {
+  const { page } = watched;
+  await show(page, watched.address, "view=timeline&d=2&at=1900");
+  const words = "Optimizer.step#AdamW.step START";
+  expect(await page.textContent("[data-annotation]")).toBe(`after “${words}”`);
   await show(page, watched.address, "view=timeline&d=2&at=1800");
   await page.waitForSelector('.moment[data-moment="1800"]');
   expect(await page.locator("[data-annotation]").count()).toBe(0);

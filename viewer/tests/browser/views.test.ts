@@ -5,10 +5,10 @@
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { clickAt, kPlotPart, meanColors } from "./plot.ts";
-import { kViewNames, show, takePicture } from "./served.ts";
+import { kViewNames, show, takePicture, traceFiles } from "./served.ts";
 import { watchPages } from "./watched_pages.ts";
 
-const watched = watchPages(["oom.1", "leaky", "moe_streams.1"]);
+const watched = watchPages(traceFiles(["oom.1", "leaky", "moe_streams.1"]));
 
 describe.each(kViewNames)("%s", (view) => {
   test("opens, light and dark", async () => {

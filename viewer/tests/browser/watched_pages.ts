@@ -3,25 +3,17 @@
 // Test pages whose requests and errors are checked.
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
-import {
-  openPage,
-  serve,
-  type Served,
-  startBrowser,
-  stopAll,
-  traceFile,
-  type Watched,
-} from "./served.ts";
+import { openPage, serve, type Served, startBrowser, stopAll, type Watched } from "./served.ts";
 
-// Serves these traces for all tests of a file. Each test gets a new page, which must log no errors
+// Serves these files for all tests of a file. Each test gets a new page, which must log no errors
 // and send requests to the server only.
-export function watchPages(names: string[]): { readonly page: Page; readonly address: string } {
+export function watchPages(files: string[]): { readonly page: Page; readonly address: string } {
   let browser: Browser;
   let served: Served;
   let watched: Watched;
   beforeAll(async () => {
     browser = await startBrowser();
-    served = await serve(names.map((name) => traceFile(`${name}.pickle.xz`)));
+    served = await serve(files);
   });
   afterAll(async () => {
     stopAll();

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import {
   annotationBefore,
   isAfterTruncation,
+  nearestOom,
   truncationNote,
 } from "../../src/model/annotations.ts";
 
@@ -36,4 +37,12 @@ test("counts truncated annotations", () => {
   expect(truncationNote({ ...cut, oom_count: 3 })).toBe(
     "Shown: only the first 2 of 12,000 annotations and the first 0 of 3 OOMs.",
   );
+});
+
+test("finds the failure nearest to a moment, on either side", () => {
+  const ooms = [3, 50, 90].map((entry) => ({ entry, requested: 1, free: 1 }));
+  expect(nearestOom({ ooms }, 45)?.entry).toBe(50);
+  expect(nearestOom({ ooms }, 60)?.entry).toBe(50);
+  expect(nearestOom({ ooms }, 0)?.entry).toBe(3);
+  expect(nearestOom({ ooms: [] }, 45)).toBe(null);
 });

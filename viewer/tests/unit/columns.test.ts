@@ -4,7 +4,7 @@ import { Columns } from "../../src/api/columns.ts";
 import { RequestError } from "../../src/api/source.ts";
 import { encodeColumns } from "../fake_server.ts";
 
-const answer = () =>
+const response = () =>
   encodeColumns({
     state: ["u8", [1, 2, 3]],
     column: ["u16", [65535]],
@@ -15,7 +15,7 @@ const answer = () =>
   });
 
 test("decodes every type and names of sixteen letters", () => {
-  const columns = new Columns(answer());
+  const columns = new Columns(response());
   expect([...columns.u8("state")]).toEqual([1, 2, 3]);
   expect([...columns.u16("column")]).toEqual([65535]);
   expect([...columns.u32("id")]).toEqual([7, 4294967295]);
@@ -25,30 +25,30 @@ test("decodes every type and names of sixteen letters", () => {
 });
 
 test("names a missing or mistyped column", () => {
-  const columns = new Columns(answer());
+  const columns = new Columns(response());
   expect(() => columns.u32("made")).toThrow(/no column made/);
   expect(() => columns.u32("bytes")).toThrow(/bytes is not a Uint32Array/);
 });
 
 test("rejects bytes that are not a response", () => {
   expect(() => new Columns(new ArrayBuffer(4))).toThrow(RequestError);
-  const wrong = answer();
+  const wrong = response();
   new Uint8Array(wrong)[0] = 0;
   expect(() => new Columns(wrong)).toThrow(/ASHV/);
 });
 
 test("rejects responses truncated at any byte", () => {
-  const whole = answer();
+  const whole = response();
   for (let length = 0; length < whole.byteLength; length += 4) {
     expect(() => new Columns(whole.slice(0, length))).toThrow(RequestError);
   }
 });
 
 test("rejects unknown types and misaligned columns", () => {
-  const unknown = answer();
+  const unknown = response();
   new DataView(unknown).setUint32(8 + 16, 9, true);
   expect(() => new Columns(unknown)).toThrow(/unknown type/);
-  const crooked = answer();
-  new DataView(crooked).setBigUint64(8 + 24, 201n, true);
-  expect(() => new Columns(crooked)).toThrow(/outside/);
+  const misaligned = response();
+  new DataView(misaligned).setBigUint64(8 + 24, 201n, true);
+  expect(() => new Columns(misaligned)).toThrow(/outside/);
 });

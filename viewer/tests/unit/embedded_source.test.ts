@@ -9,9 +9,9 @@ function pack(client: Record<string, string>): [ResponseIndex, Uint8Array] {
   const index: ResponseIndex = {};
   const parts: Buffer[] = [];
   let begin = 0;
-  for (const [question, answer] of Object.entries(client)) {
-    const packed = deflateSync(answer);
-    index[question] = [begin, packed.length];
+  for (const [path, response] of Object.entries(client)) {
+    const packed = deflateSync(response);
+    index[path] = [begin, packed.length];
     parts.push(packed);
     begin += packed.length;
   }

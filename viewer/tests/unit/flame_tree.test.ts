@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
-import type { StackBytes, Stacks } from "../../src/api/scene.ts";
-import { flameBoxes, flameTree, pathOfNames, pathOfStack } from "../../src/model/flame_tree.ts";
+import type { Stacks } from "../../src/api/scene.ts";
+import {
+  flameBoxes,
+  flameTree,
+  isMatch,
+  matchingBytes,
+  pathOfNames,
+  pathOfStack,
+} from "../../src/model/flame_tree.ts";
+import { heldBytes } from "../fake_server.ts";
 
 const stacks: Stacks = {
   frames: [
@@ -11,12 +19,8 @@ const stacks: Stacks = {
   ],
   stacks: [[0, 1], [0, 2], [0], []],
 };
-const held = (bytes: Record<number, number>): StackBytes => ({
-  at: 0,
-  stack: Uint32Array.from(Object.keys(bytes), Number),
-  bytes: Float64Array.from(Object.values(bytes)),
-  count: Uint32Array.from(Object.keys(bytes), () => 1),
-});
+const held = (bytes: Record<number, number>) =>
+  heldBytes(Object.keys(bytes).map(Number), Object.values(bytes));
 
 test("a frame has the bytes of all stacks through it", () => {
   const root = flameTree(stacks, held({ 0: 10, 1: 20, 2: 5, 3: 1 }), null);
@@ -70,12 +74,49 @@ test("finds each of several stacks with equal frames", () => {
   expect(pathOfStack(root, 1).length).toBe(2);
 });
 
+test("shows a chain of single callees as one node", () => {
+  const chain: Stacks = {
+    frames: [...stacks.frames, ["inner", "inner.py", 4]],
+    stacks: [
+      [0, 1],
+      [0, 2, 3],
+      [0, 2],
+    ],
+  };
+  const callees = (held: ReturnType<typeof heldBytes>) =>
+    flameTree(chain, held, null).children[0].children.map((node) => node.names.length);
+  expect(callees(held({ 0: 1, 1: 2 }))).toEqual([1, 2]);
+  expect(callees(held({ 0: 1, 1: 2, 2: 3 }))).toEqual([1, 1]); // a stack ends within the chain
+  const [only] = flameTree(chain, held({ 1: 2 }), null).children;
+  expect(only.name).toBe("inner  inner.py:4 ← step  step.py:3 ← main  main.py:1");
+  expect([only.now, only.stacks, only.children]).toEqual([2, [1], []]);
+});
+
+test("follows names into chains", () => {
+  const root = flameTree(stacks, held({ 0: 10 }), null);
+  const names = ["main  main.py:1", "load  load.py:2"];
+  expect(pathOfNames(root, names)).toEqual([root, root.children[0]]);
+  expect(pathOfNames(root, names.slice(0, 1))).toEqual([root, root.children[0]]);
+  expect(pathOfNames(root, ["main  main.py:1", "gone"])).toEqual([root]);
+});
+
 test("follows names as far as matching frames exist", () => {
   const root = flameTree(stacks, held({ 0: 10, 1: 20 }), null);
   const names = pathOfStack(root, 0)
     .slice(1)
-    .map((node) => node.name);
+    .flatMap((node) => node.names);
   expect(pathOfNames(root, names)).toEqual(pathOfStack(root, 0));
   expect(pathOfNames(root, [names[0], "gone", names[1]]).map((node) => node.now)).toEqual([30, 30]);
   expect(pathOfNames(root, ["of another document"])).toEqual([root]);
+});
+
+test("search counts each stack once, also if several of its frames match", () => {
+  const root = flameTree(stacks, held({ 0: 10, 1: 20, 2: 5, 3: 1 }), null);
+  expect(matchingBytes(root, "LOAD.py")).toBe(10);
+  expect(matchingBytes(root, "main")).toBe(35);
+  expect(matchingBytes(root, ".py")).toBe(35);
+  expect(matchingBytes(root, "nowhere")).toBe(0);
+  const main = root.children.find((node) => node.name.startsWith("main"))!;
+  expect(isMatch(main, "main.py:1")).toBe(true);
+  expect(isMatch(main, "step")).toBe(false);
 });

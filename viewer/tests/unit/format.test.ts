@@ -55,6 +55,16 @@ test("labels byte ticks with round numbers of one unit", () => {
   expect(ticks[1].bytes).toBe(2 ** 29);
 });
 
+test("labels ticks of time in the largest unit of which there are two", () => {
+  const labels = (from: number, to: number, values: number[]) =>
+    format.durationTicks(from, to, () => values).map((tick) => tick.label);
+  expect(labels(0, 5e6, [0, 2.5, 5])).toEqual(["0", "2.5 s", "5.0 s"]);
+  expect(labels(10e6, 10.5e6, [10_000, 10_250])).toEqual(["10000 ms", "10250 ms"]);
+  expect(labels(0, 300e6, [0, 2])).toEqual(["0", "2 min"]);
+  expect(labels(0, 4, [0, 2])).toEqual(["0", "2 µs"]);
+  expect(format.durationTicks(0, 5e6, () => [2.5])[0].us).toBe(2.5e6);
+});
+
 test("cuts the middle of long texts", () => {
   const fits = (text: string) => text.length <= 9;
   expect(clipMiddle("ProfilerStep#12", fits)).toBe("Prof…p#12");

@@ -4,7 +4,7 @@ import { HttpSource } from "../../src/api/http_source.ts";
 import { RequestError, StillLoading } from "../../src/api/source.ts";
 
 const kBase = "http://127.0.0.1:4000/token/";
-const answer = (status: number, body: string) =>
+const respond = (status: number, body: string) =>
   vi.stubGlobal(
     "fetch",
     vi.fn(async () => new Response(body, { status })),
@@ -13,23 +13,23 @@ const answer = (status: number, body: string) =>
 afterEach(() => vi.unstubAllGlobals());
 
 test("sends requests relative to the page's URL", async () => {
-  answer(200, "{}");
+  respond(200, "{}");
   await new HttpSource(kBase).get("d/0/tile?by=stack&level=0&index=0&detail=0");
-  const asked = vi.mocked(fetch).mock.calls[0][0];
-  expect(String(asked)).toBe(`${kBase}d/0/tile?by=stack&level=0&index=0&detail=0`);
+  const url = vi.mocked(fetch).mock.calls[0][0];
+  expect(String(url)).toBe(`${kBase}d/0/tile?by=stack&level=0&index=0&detail=0`);
 });
 
 test("status 202 reports progress", async () => {
-  answer(202, '{"loading": "reading", "done": 0.25}');
-  const asked = new HttpSource(kBase).get("scene.json");
-  await expect(asked).rejects.toBeInstanceOf(StillLoading);
-  await expect(asked).rejects.toMatchObject({ what: "reading", done: 0.25 });
+  respond(202, '{"loading": "reading", "done": 0.25}');
+  const response = new HttpSource(kBase).get("scene.json");
+  await expect(response).rejects.toBeInstanceOf(StillLoading);
+  await expect(response).rejects.toMatchObject({ what: "reading", done: 0.25 });
 });
 
 test("reports the server's error message or its status", async () => {
-  answer(400, '{"error": "at: 9 is past the end"}');
+  respond(400, '{"error": "at: 9 is past the end"}');
   await expect(new HttpSource(kBase).get("x")).rejects.toThrow("at: 9 is past the end");
-  answer(500, "<html>");
+  respond(500, "<html>");
   await expect(new HttpSource(kBase).get("x")).rejects.toThrow("500");
 });
 
@@ -41,9 +41,9 @@ test("reports an unreachable server", async () => {
 });
 
 test("posts a file with its name and reports only failures", async () => {
-  answer(202, "{}");
+  respond(202, "{}");
   await new HttpSource(kBase).open("a b&c.pickle", new Blob(["x"]));
   expect(String(vi.mocked(fetch).mock.calls[0][0])).toBe(`${kBase}open?name=a%20b%26c.pickle`);
-  answer(400, '{"error": "no snapshot"}');
+  respond(400, '{"error": "no snapshot"}');
   await expect(new HttpSource(kBase).open("x", new Blob())).rejects.toBeInstanceOf(RequestError);
 });

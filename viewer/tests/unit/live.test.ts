@@ -73,12 +73,12 @@ test("keeps one hour and restarts with the process", () => {
   expect(withSample(samples, statsAt(1)).length).toBe(1);
 });
 
-function watchedBy(get: (question: string) => Promise<unknown>): Source {
+function watchedBy(get: (path: string) => Promise<unknown>): Source {
   const bytes = (value: unknown) =>
     new TextEncoder().encode(JSON.stringify(value)).buffer as ArrayBuffer;
   return {
     kind: "server",
-    get: async (question) => bytes(await get(question)),
+    get: async (path) => bytes(await get(path)),
     open: async () => {},
     takeSnapshot: async () => {
       throw new RequestError("no snapshot was taken");
@@ -87,23 +87,23 @@ function watchedBy(get: (question: string) => Promise<unknown>): Source {
 }
 
 test("reports failed requests and stops at the end of the process", async () => {
-  let answer: () => Promise<unknown> = async () => statsAt(1, allocator(0, 1));
-  session.client.value = new ViewClient(watchedBy(() => answer()));
+  let respond: () => Promise<unknown> = async () => statsAt(1, allocator(0, 1));
+  session.client.value = new ViewClient(watchedBy(() => respond()));
   await live.poll();
   expect(live.samples.value.length).toBe(1);
-  answer = async () => {
-    throw new RequestError("no answer came within 1500 ms");
+  respond = async () => {
+    throw new RequestError("no response came within 1500 ms");
   };
   await live.poll();
   expect(live.liveError.value).toEqual({
-    message: "no answer came within 1500 ms",
+    message: "no response came within 1500 ms",
     hasEnded: false,
   });
-  answer = async () => statsAt(3, allocator(0, 1));
+  respond = async () => statsAt(3, allocator(0, 1));
   await live.poll();
   expect(live.liveError.value).toBe(null);
   expect(live.samples.value.length).toBe(2);
-  answer = async () => {
+  respond = async () => {
     throw new ProcessEnded("process 7 has ended");
   };
   await live.watch();

@@ -5,13 +5,14 @@ import type { Source } from "../../src/api/source.ts";
 import * as selected from "../../src/selection_details.ts";
 import { client } from "../../src/session.ts";
 import * as state from "../../src/state.ts";
+import { readHash } from "../../src/url.ts";
 import { encodeColumns } from "../fake_server.ts";
 
-// A source with one allocation, 7: stack 3, stream 1, pool 0.
+// A source with one allocation: id 7, stack 3, stream 1, pool 0.
 const source: Source = {
   kind: "server",
-  get: async (question) => {
-    if (!question.endsWith("id=7")) throw new Error("there is no such allocation");
+  get: async (path) => {
+    if (!path.endsWith("id=7")) throw new Error("there is no such allocation");
     return encodeColumns({
       total: ["f64", [1]],
       id: ["u32", [7]],
@@ -24,6 +25,7 @@ const source: Source = {
       stack: ["u32", [3]],
       stream: ["u32", [1]],
       pool: ["u32", [0]],
+      category: ["u8", [0]],
     });
   },
   open: async () => {},
@@ -38,7 +40,7 @@ const owns = () => [
 ];
 
 beforeEach(() => {
-  state.readHash("");
+  readHash("");
   client.value = new ViewClient(source);
 });
 

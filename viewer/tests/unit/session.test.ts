@@ -1,23 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import type { DocumentScene, Scene } from "../../src/api/scene.ts";
 import { RequestError, type Source, StillLoading } from "../../src/api/source.ts";
 import * as session from "../../src/session.ts";
-import { readHash } from "../../src/state.ts";
 import * as state from "../../src/state.ts";
+import { hash, readHash } from "../../src/url.ts";
 import { encodeColumns } from "../fake_server.ts";
 
 const document = (moments: number[] | null) =>
-  ({ entries: 1000, peak: { entry: 600 }, moments }) as DocumentScene;
+  ({ entries: 1000, reserved_peak: { entry: 600 }, moments }) as DocumentScene;
 
-// Returns the given responses for scene.json, and empty ones for all other paths.
+// Returns a source with these responses for scene.json, in order, and fixed responses for all other
+// paths. The last response is repeated.
 function sourceOf(client: (() => ArrayBuffer)[]): Source {
   return {
     kind: "server",
-    get: async (question) => {
-      if (question === "scene.json") return (client.length > 1 ? client.shift()! : client[0])();
-      if (question.endsWith("stacks.json")) return text({ frames: [], stacks: [] });
-      return encodeColumns({ stack: ["u32", []], bytes: ["f64", []], count: ["u32", []] });
+    get: async (path) => {
+      if (path === "scene.json") return (client.length > 1 ? client.shift()! : client[0])();
+      if (path.endsWith("stacks.json")) return text({ frames: [], stacks: [] });
+      if (path.endsWith("times")) {
+        return encodeColumns({ entry: ["u32", [0, 999]], time_us: ["f64", [0, 1e6]] });
+      }
+      return encodeColumns({
+        stack: ["u32", []],
+        bytes: ["f64", []],
+        count: ["u32", []],
+        split_stack: ["u32", []],
+        split_category: ["u8", []],
+        split_bytes: ["f64", []],
+        split_count: ["u32", []],
+      });
     },
     open: async () => {
       throw new RequestError("x.pickle: no snapshot");
@@ -28,10 +40,11 @@ function sourceOf(client: (() => ArrayBuffer)[]): Source {
 
 const text = (value: unknown) =>
   new TextEncoder().encode(JSON.stringify(value)).buffer as ArrayBuffer;
-const sceneOf = (documents: DocumentScene[]) =>
-  text({ version: 1, program: "", documents } as Scene);
+const sceneOf = (documents: DocumentScene[], default_document = 0) =>
+  text({ version: 1, program: "", default_document, documents } as Scene);
 
 beforeEach(() => {
+  state.defaultDocument.value = 0;
   readHash("");
   session.scene.value = null;
   session.failure.value = null;
@@ -84,6 +97,40 @@ test("reports the error message for a bad file", async () => {
   expect(session.failure.value).toBe("run.pickle is not a snapshot");
 });
 
+test("shows the default document unless the link names another", async () => {
+  const other = { ...document(null), entries: 77, reserved_peak: { entry: 5 } } as DocumentScene;
+  const source = sourceOf([() => sceneOf([document(null), other], 1)]);
+  readHash("#view=map&at=33&span=10-40");
+  await session.start(source);
+  expect(session.shown.value?.entries).toBe(77);
+  expect(session.moment.value).toBe(33); // the other fields of the link apply to this document
+  expect(hash.value).toBe("#view=map&at=33&span=10-40");
+
+  session.scene.value = null;
+  state.defaultDocument.value = 0; // as in a new page
+  readHash("#view=map&d=0&at=33");
+  await session.start(source);
+  expect(session.shown.value?.entries).toBe(1000);
+  expect(hash.value).toBe("#view=map&d=0&at=33");
+});
+
+test("an axis of time needs times", async () => {
+  readHash("#axis=time");
+  const timed = sourceOf([() => sceneOf([document(null)])]);
+  await session.start(timed);
+  await vi.waitFor(() => expect(session.hasTimes.value).toBe(true));
+  expect(session.axis.value.kind).toBe("time");
+  expect(session.shownSpan.value.to).toBeCloseTo(1000);
+
+  session.scene.value = null;
+  const get = async (path: string) => {
+    if (path.endsWith("times")) throw new RequestError("this file has no times");
+    return timed.get(path);
+  };
+  await session.start({ ...timed, get });
+  expect(session.axis.value.kind).toBe("entry");
+});
+
 test("shows the first document for an unknown number", async () => {
   await session.start(sourceOf([() => sceneOf([document(null)])]));
   readHash("#view=timeline&d=9&at=3");
@@ -117,9 +164,9 @@ test("opens files in order and skips bad ones", async () => {
 });
 
 test("opens another file after a bad one, with progress", async () => {
-  let isThere = false;
+  let isReadable = false;
   const scene = () => {
-    if (!isThere) throw new RequestError("run.pickle is not a snapshot");
+    if (!isReadable) throw new RequestError("run.pickle is not a snapshot");
     return sceneOf([document(null)]);
   };
   const source: Source = {
@@ -127,7 +174,7 @@ test("opens another file after a bad one, with progress", async () => {
     open: async (name) => {
       if (name === "bad") throw new RequestError("bad: no snapshot");
       expect(session.waiting.value?.what).toBe("reading good");
-      isThere = true;
+      isReadable = true;
     },
   };
   await session.start(source);

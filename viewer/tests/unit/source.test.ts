@@ -6,23 +6,23 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 test("stops retrying once the response is no longer wanted", async () => {
-  let asked = 0;
+  let requestCount = 0;
   const source = {
     get: async () => {
-      ++asked;
+      ++requestCount;
       throw new StillLoading("replaying", null);
     },
   } as unknown as Source;
   let isWanted = true;
-  const answer = getWithRetry(source, "causes.json", {
+  const response = getWithRetry(source, "causes.json", {
     progress: () => {},
     isWanted: () => isWanted,
   });
-  const ended = expect(answer).rejects.toBeInstanceOf(StillLoading);
+  const ended = expect(response).rejects.toBeInstanceOf(StillLoading);
   await vi.advanceTimersByTimeAsync(600);
-  expect(asked).toBe(3);
+  expect(requestCount).toBe(3);
   isWanted = false;
   await vi.advanceTimersByTimeAsync(5000);
   await ended;
-  expect(asked).toBe(3);
+  expect(requestCount).toBe(3);
 });

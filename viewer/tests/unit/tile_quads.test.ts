@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 import { expect, test } from "vitest";
 import { ViewClient } from "../../src/api/client.ts";
-import type { AllocationTile, GroupTile } from "../../src/api/scene.ts";
-import { kBackground, quadsOf, rowAt } from "../../src/model/tile_quads.ts";
+import type { AllocationTile, DocumentScene, GroupTile } from "../../src/api/scene.ts";
+import { entryAxis, timeAxis } from "../../src/model/axis.ts";
 import {
+  columnPositions,
+  kBackground,
+  type QuadOptions,
+  quadsOf,
+  rowAt,
+  smallGroupOf,
+} from "../../src/model/tile_quads.ts";
+import {
+  categoryOf,
   encodeColumns,
   isLiveAt,
   makeRun,
@@ -14,7 +23,7 @@ import {
 const kFrom = 300;
 const kColumns = 200;
 const run = makeRun(7, 800);
-const exactly = { tolerance: 0, limit: 1e9 };
+const exactly: QuadOptions = { tolerance: 0, limit: 1e9, smallBy: "stack", positions: null };
 
 async function read(by: "allocation" | "stream", bytes: ArrayBuffer) {
   const source = {
@@ -50,7 +59,7 @@ test("draws each allocation at its position, oldest at the bottom", async () => 
       const row = rowAt(quads, column + 0.5, bytes);
       const expected = allocationAt(column, bytes, smallest);
       if (expected) expect(run[tile.rows.id[row]]).toBe(expected);
-      else expect(row).toBe(kBackground);
+      else expect(smallGroupOf(tile, row, "stack")).not.toBe(null);
     }
   }
 });
@@ -61,17 +70,57 @@ test("draws nothing above the requested bytes", async () => {
   expect(rowAt(quads, 10.5, tile.requested[10] + 1)).toBe(-1);
 });
 
-test("small allocations fill the rest of the total", async () => {
-  const tile = await allocationTile(1e6);
-  const quads = quadsOf(tile, exactly);
+// The small allocations are drawn above all other allocations; the first of their groups is the
+// lowest.
+test.each([
+  ["stack", (one: FakeAllocation) => one.stack],
+  ["category", categoryOf],
+] as const)("small allocations fill the rest of the total, by %s", async (by, groupOf) => {
+  const smallest = 1e6;
+  const tile = await allocationTile(smallest);
+  const quads = quadsOf(tile, { ...exactly, smallBy: by });
   let checked = 0;
-  for (let column = 0; column < kColumns; ++column) {
-    if (tile.small[column] === 0) continue;
-    const shown = tile.requested[column] - tile.small[column];
-    expect(rowAt(quads, column + 0.5, shown + 1)).toBe(kBackground);
-    checked += 1;
+  for (let column = 0; column < kColumns; column += 3) {
+    let height = tile.requested[column] - tile.small[column];
+    for (let group = 0; group < 9; ++group) {
+      const bytes = run
+        .filter((one) => isLiveAt(one, kFrom + column) && one.bytes < smallest)
+        .filter((one) => groupOf(one) === group)
+        .reduce((sum, one) => sum + one.bytes, 0);
+      if (bytes === 0) continue;
+      const row = rowAt(quads, column + 0.5, height + bytes / 2);
+      const found = smallGroupOf(tile, row, by)!;
+      expect(found.id).toBe(group);
+      expect(found.bytesIn(column)).toBe(bytes);
+      height += bytes;
+      checked += 1;
+    }
+    expect(height).toBe(tile.requested[column]);
   }
-  expect(checked).toBeGreaterThan(0);
+  expect(checked).toBeGreaterThan(50);
+});
+
+test("columns of a time axis are as wide as their duration", async () => {
+  const tile = await allocationTile(4096);
+  const document = { entries: 800, columns: 400, levels: 2 } as DocumentScene;
+  // The first half of the run takes nine times as long as the second.
+  const clock = {
+    entry: Uint32Array.of(0, 400, 799),
+    time_us: Float64Array.of(0, 900, 1000),
+  };
+  const axis = timeAxis(document.entries, clock)!;
+  const positions = columnPositions(document, axis, { level: 0, index: 0 })!;
+  expect(positions[0]).toBe(0);
+  expect(positions[400]).toBeCloseTo(400);
+  expect(positions[200] / positions[400]).toBeCloseTo(0.9, 2);
+  expect(columnPositions(document, entryAxis(800), { level: 0, index: 0 })).toBe(null);
+  const quads = quadsOf(tile, { ...exactly, positions });
+  const plain = quadsOf(tile, exactly);
+  for (let i = 0; i < plain.count; ++i) {
+    expect(quads.box[4 * i]).toBeCloseTo(positions[plain.box[4 * i]], 3);
+    expect(quads.box[4 * i + 1]).toBeCloseTo(positions[plain.box[4 * i + 1]], 3);
+    expect(quads.box[4 * i + 2]).toBe(plain.box[4 * i + 2]);
+  }
 });
 
 test("rectangles of a column tile it without gaps or overlaps", async () => {
@@ -91,7 +140,7 @@ test("saves rectangles within the tolerance", async () => {
   const tile = await allocationTile(0);
   const exact = quadsOf(tile, exactly);
   const tolerance = 200_000;
-  const rough = quadsOf(tile, { tolerance, limit: 1e9 });
+  const rough = quadsOf(tile, { ...exactly, tolerance });
   expect(rough.count).toBeLessThan(0.7 * exact.count);
   const bottoms = (quads: typeof exact, column: number) =>
     new Map(
@@ -100,9 +149,9 @@ test("saves rectangles within the tolerance", async () => {
         .map((i) => [quads.row[i], quads.box[4 * i + 2]]),
     );
   for (let column = 0; column < kColumns; column += 11) {
-    const there = bottoms(rough, column);
+    const roughBottoms = bottoms(rough, column);
     for (const [row, bottom] of bottoms(exact, column)) {
-      expect(Math.abs(there.get(row)! - bottom)).toBeLessThanOrEqual(tolerance + 1);
+      expect(Math.abs(roughBottoms.get(row)! - bottom)).toBeLessThanOrEqual(tolerance + 1);
     }
   }
 });
@@ -110,7 +159,7 @@ test("saves rectangles within the tolerance", async () => {
 test("drops the smallest allocations above the limit", async () => {
   const tile = await allocationTile(0);
   const all = quadsOf(tile, exactly);
-  const few = quadsOf(tile, { tolerance: 1000, limit: all.count / 4 });
+  const few = quadsOf(tile, { ...exactly, tolerance: 1000, limit: all.count / 4 });
   expect(few.count).toBeLessThanOrEqual(all.count / 3);
   const bytes = [...few.row]
     .filter((row) => row !== kBackground)

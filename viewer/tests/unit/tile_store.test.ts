@@ -20,15 +20,15 @@ const painter = {
 // Returns a store that requests the tile after every change, like a chart.
 function storeOn(kind: Source["kind"], failures: number) {
   const tile = tileResponse(makeRun(1, 50), 0, 20, 0);
-  const seen = { asked: 0, message: [] as (string | null)[] };
+  const seen = { requests: 0, message: [] as (string | null)[] };
   const get = async () => {
-    if (++seen.asked <= failures) throw new RequestError("no response");
+    if (++seen.requests <= failures) throw new RequestError("no response");
     return tile;
   };
   const source: Source = { kind, get, open: async () => {}, takeSnapshot: async () => {} };
   const store: TileStore = new TileStore(new ViewClient(source), painter, {
-    quadOptions: () => ({ tolerance: 0, limit: 1e6 }),
-    arrived: () => store.want([key]),
+    quadOptions: () => ({ tolerance: 0, limit: 1e6, smallBy: "stack", positions: null }),
+    onArrival: () => store.want([key]),
     onError: (message) => void seen.message.push(message),
   });
   store.want([key]);
@@ -38,10 +38,10 @@ function storeOn(kind: Source["kind"], failures: number) {
 test("reports and retries a failed tile", async () => {
   const { store, seen } = storeOn("server", 2);
   await vi.advanceTimersByTimeAsync(100);
-  expect(seen).toEqual({ asked: 1, message: ["no response"] });
+  expect(seen).toEqual({ requests: 1, message: ["no response"] });
   expect(store.isSettled([key])).toBe(false);
   await vi.advanceTimersByTimeAsync(10_000);
-  expect(seen).toEqual({ asked: 3, message: ["no response", "no response", null] });
+  expect(seen).toEqual({ requests: 3, message: ["no response", "no response", null] });
   expect(store.isSettled([key])).toBe(true);
   expect(store.isMissing(key)).toBe(false);
 });
@@ -49,7 +49,7 @@ test("reports and retries a failed tile", async () => {
 test("does not retry tiles missing in a self-contained file", async () => {
   const { store, seen } = storeOn("file", 1);
   await vi.advanceTimersByTimeAsync(100_000);
-  expect(seen).toEqual({ asked: 1, message: [] });
+  expect(seen).toEqual({ requests: 1, message: [] });
   expect(store.isSettled([key])).toBe(true);
   expect(store.isMissing(key)).toBe(true);
 });
@@ -59,5 +59,5 @@ test("sends no requests after release", async () => {
   await vi.advanceTimersByTimeAsync(100);
   store.release();
   await vi.advanceTimersByTimeAsync(100_000);
-  expect(seen.asked).toBe(1);
+  expect(seen.requests).toBe(1);
 });

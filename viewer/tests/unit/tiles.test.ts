@@ -39,34 +39,6 @@ test("fallback tiles have less detail first, then upper levels", () => {
   ]);
 });
 
-test("zooming keeps the position of the entry under the pointer", () => {
-  const span = { from: 20_000, to: 40_000 };
-  const next = tiles.zoomSpan(document, span, { around: 25_000, factor: 0.5 });
-  expect(next.to - next.from).toBe(10_000);
-  expect((25_000 - next.from) / (next.to - next.from)).toBeCloseTo(0.25);
-});
-
-test("zooming and panning stop at the document's ends and the maximum zoom", () => {
-  const whole = tiles.wholeSpan(document);
-  expect(tiles.zoomSpan(document, whole, { around: 5, factor: 9 })).toEqual(whole);
-  expect(tiles.panSpan(document, { from: 10, to: 110 }, -500)).toEqual({ from: 0, to: 100 });
-  expect(tiles.panSpan(document, { from: 10, to: 110 }, 1e9)).toEqual({
-    from: 99_900,
-    to: 100_000,
-  });
-  const near = tiles.zoomSpan(document, { from: 0, to: 30 }, { around: 15, factor: 0.001 });
-  expect(near.to - near.from).toBeGreaterThanOrEqual(20);
-});
-
 test("each of four detail steps quadruples the magnification", () => {
   expect([1, 4, 16, 64, 256, 4096].map(tiles.detailFor)).toEqual([0, 1, 2, 3, 4, 4]);
-});
-
-test("shifts a span beyond the end into the document", () => {
-  expect(tiles.clampSpan(document, { from: 10, to: 50 })).toEqual({ from: 10, to: 50 });
-  expect(tiles.clampSpan(document, { from: 500_000, to: 500_100 })).toEqual({
-    from: 99_900,
-    to: 100_000,
-  });
-  expect(tiles.clampSpan(document, { from: 5, to: 1e9 })).toEqual(tiles.wholeSpan(document));
 });

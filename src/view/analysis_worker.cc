@@ -1,22 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs one worker thread with low priority, so that the page stays responsive.
-#include "view/causes_worker.h"
+#include "view/analysis_worker.h"
 
 #include <sys/resource.h>
 
 #include <new>
+#include <nlohmann/json.hpp>
 
 #include "base/thread.h"
+#include "view/json_text.h"
 
 namespace ashlar::view {
 namespace {
 
 constexpr int kNiceness = 10;
 
+http::Response out_of_memory_response() noexcept {
+  http::Response response;
+  response.code = 500;
+  try {
+    return http::error_response(500, "the analysis needs more memory than is available");
+  } catch (const std::bad_alloc&) {
+    return response;  // without a body: there is no memory for one, either
+  }
+}
+
 }  // namespace
 
-CausesWorker::~CausesWorker() {
+AnalysisWorker::~AnalysisWorker() {
   std::thread worker;
   {
     MutexLock lock(mutex_);
@@ -27,30 +39,26 @@ CausesWorker::~CausesWorker() {
   if (worker.joinable()) worker.join();
 }
 
-http::Response CausesWorker::poll(const Document& document) {
+http::Response AnalysisWorker::poll(const Document& document, std::string_view name) {
   MutexLock lock(mutex_);
-  return start_locked(document).response;
+  return start_locked(document, name).response;
 }
 
-http::Response CausesWorker::wait(const Document& document) {
+http::Response AnalysisWorker::wait(const Document& document, std::string_view name) {
   MutexLock lock(mutex_);
-  Job& job = start_locked(document);
+  Job& job = start_locked(document, name);
   while (!job.is_done) lock.wait(changed_);
   return job.response;
 }
 
-CausesWorker::Job& CausesWorker::start_locked(const Document& document) {
-  const auto [place, is_new] = jobs_.try_emplace(&document);
+AnalysisWorker::Job& AnalysisWorker::start_locked(const Document& document, std::string_view name) {
+  const JsonAnalysis& analysis = analyses_.by_name.find(name)->second;
+  const Request request(&document, &analysis);
+  const auto [place, is_new] = jobs_.try_emplace(request);
   Job& job = place->second;
   if (!is_new) return job;
   job.response.code = 202;
-  job.response.body = "{\"loading\": \"replaying the run under other settings\"}\n";
-  if (!document.has_history()) {
-    job.response =
-        http::error_response(404, "the recording has no history of this device to replay");
-    job.is_done = true;
-    return job;
-  }
+  job.response.body = json_text({{"loading", analysis.activity}});
   if (!worker_.joinable()) {
     Result<std::thread> worker = start_thread([this] { work(); });
     if (!worker.ok()) {
@@ -60,44 +68,46 @@ CausesWorker::Job& CausesWorker::start_locked(const Document& document) {
     }
     worker_ = *std::move(worker);
   }
-  queue_.push_back(&document);
+  queue_.push_back(request);
   changed_.notify_all();
   return job;
 }
 
-void CausesWorker::work() {
+void AnalysisWorker::work() {
   // The niceness applies to this thread and to the threads that it starts. Errors are ignored.
   static_cast<void>(::setpriority(PRIO_PROCESS, 0, kNiceness));
   while (true) {
-    const Document* document = nullptr;
+    Request request;
     {
       MutexLock lock(mutex_);
       while (queue_.empty() && !is_stopping_) lock.wait(changed_);
       if (is_stopping_) return;
-      document = queue_.front();
+      request = queue_.front();
       queue_.pop_front();
     }
-    http::Response response = compute(*document);
+    http::Response response = compute(request);
     MutexLock lock(mutex_);
-    jobs_[document] = {.is_done = true, .response = std::move(response)};
+    jobs_.find(request)->second = {.is_done = true, .response = std::move(response)};
     changed_.notify_all();
   }
 }
 
-http::Response CausesWorker::compute(const Document& document) const {
+// Never throws, because an exception would end the process.
+http::Response AnalysisWorker::compute(const Request& request) const noexcept {
+  const auto [document, analysis] = request;
   try {
     Result<std::string> body =
-        compute_(document.device_recording(), [this] { return keep_going(); });
+        analysis->compute(document->device_recording(), [this] { return keep_going(); });
     if (!body.ok()) return http::error_response(404, body.status().message());
     http::Response response;
     response.body = *std::move(body);
     return response;
-  } catch (const std::bad_alloc&) {
-    return http::error_response(500, "the analysis needs more memory than is available");
+  } catch (...) {
+    return out_of_memory_response();
   }
 }
 
-bool CausesWorker::keep_going() const {
+bool AnalysisWorker::keep_going() const {
   MutexLock lock(mutex_);
   return !is_stopping_;
 }
