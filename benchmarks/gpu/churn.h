@@ -24,7 +24,7 @@ inline constexpr std::chrono::milliseconds kChurnDuration{250};
 struct Figures {
   double value = 0;            // nanoseconds, or pairs per second
   size_t reserved_bytes = 0;   // churn only: reserved memory at the end
-  size_t peak_live_bytes = 0;  // peak of the live bytes; only churn patterns set it
+  size_t peak_live_bytes = 0;  // churn only: peak of the live bytes
 };
 
 inline double nanoseconds_since(Clock::time_point begin) {
@@ -93,8 +93,8 @@ class LiveBytes {
   size_t peak_ = 0;
 };
 
-// Measures a short burst of steps, each of which frees one live block and allocates another, in an
-// allocator that was idle before this call. Returns nanoseconds per step.
+// Measures a short burst of steps, each of which frees one live block and allocates another block,
+// in an allocator without live blocks before this call. Returns nanoseconds per step.
 template <typename Allocator>
 double time_burst(const Allocator& allocator, size_t live, uint64_t seed) {
   const std::vector<Step> steps = draw_steps(live, kSteps, seed);
@@ -106,8 +106,8 @@ double time_burst(const Allocator& allocator, size_t live, uint64_t seed) {
 }
 
 // Measures steps in steady state, for the same duration with every allocator. Returns nanoseconds
-// per step, and the memory figures. Each pass adds `seed_step` to the seed; 0 repeats the same
-// sizes.
+// per step, and the memory figures. Each pass of kSteps steps adds `seed_step` to the seed; 0
+// repeats the same sizes.
 template <typename Allocator>
 Figures time_churn(const Allocator& allocator, size_t live, uint64_t seed, uint64_t seed_step) {
   LiveBlocks<Allocator> blocks(allocator);

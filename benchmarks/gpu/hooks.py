@@ -19,7 +19,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
-import ashlar.torch as ours  # noqa: E402: its folder comes first
+import ashlar.torch as ours  # noqa: E402: needs the change of sys.path above
 
 MIB = 1 << 20
 LONG = 200_000_000  # device cycles, about 0.1 s

@@ -22,7 +22,7 @@ def error_of(torch, function):
         sys.exit(f"out_of_memory: unexpected {type(failure).__name__}: {failure}")
     else:
         sys.exit("out_of_memory: no error was raised")
-    if "out of memory. Ashlar tried to allocate" not in report:
+    if "out of memory" not in report or "Ashlar tried to allocate" not in report:
         sys.exit(f"out_of_memory: not Ashlar's report: {report}")
     return report
 

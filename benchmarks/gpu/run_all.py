@@ -5,7 +5,8 @@ suites, the benchmarks, PyTorch and the stress test on the device, prints one ta
 it to benchmarks/results/<gpu>.md with date and command. Call it through scripts/gpu.
 
   scripts/gpu                          all steps: build, tests, bench, transformer, convolution,
-                                       experts, oom, hooks, stress, sanitizer
+                                       experts, oom, hooks, torch_tests, programs, empty_cost,
+                                       stress, sanitizer
   --only STEP[,STEP...]                only these steps; keeps the latest results of the others.
                                        train means transformer, convolution and experts
   --tests DIR                          folder of the test programs, for a machine without

@@ -128,8 +128,8 @@ struct Candidate {
   std::function<void()> end;
 };
 
-// Returns a function that measures one round of a pattern. `make_allocators` returns one allocator
-// per stream.
+// Returns a function that measures one round of a pattern. `make_allocators` returns one front end
+// of the allocator per stream (allocators.h).
 template <typename Users>
 std::function<Figures(const Pattern&, int)> measure_with(Users make_allocators) {
   return [make_allocators](const Pattern& pattern, int round) -> Figures {
@@ -293,7 +293,7 @@ using namespace side_by_side;
 // Returns JSON: {"results": [...]} with the times and rates of each round, or {"failure": "..."}.
 // The string is valid until the next call.
 extern "C" ASHLAR_C_API const char* ashlar_side_by_side(const char* backend, int rounds) {
-  static std::string answer;
+  static std::string result;
   try {
     const std::vector<Candidate> candidates = all_candidates(backend);
     std::string rows;
@@ -303,9 +303,9 @@ extern "C" ASHLAR_C_API const char* ashlar_side_by_side(const char* backend, int
         rows += (rows.empty() ? "\n  " : ",\n  ") + row(pattern, candidates[i], outcomes[i]);
       }
     }
-    answer = "{\"results\": [" + rows + "]}";
+    result = "{\"results\": [" + rows + "]}";
   } catch (const std::exception& failure) {
-    answer = "{\"failure\": " + quoted(failure.what()) + "}";
+    result = "{\"failure\": " + quoted(failure.what()) + "}";
   }
-  return answer.c_str();
+  return result.c_str();
 }

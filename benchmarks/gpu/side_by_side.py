@@ -175,13 +175,13 @@ def main():
     args = parser.parse_args()
     if args.rounds < 1:
         parser.error(f"--rounds {args.rounds} (expected at least 1)")
-    answer = measure(args)
-    if "failure" in answer:
-        sys.exit(f"side_by_side: {answer['failure']}")
-    results = answer["results"]
+    measured = measure(args)
+    if "failure" in measured:
+        sys.exit(f"side_by_side: {measured['failure']}")
+    results = measured["results"]
     lines = [*markdown(results), "", "Reserved memory at the end ÷ peak of live memory:", "",
              *reserved_markdown(results)]
-    print(json.dumps(answer) if args.json else "\n".join(lines))
+    print(json.dumps(measured) if args.json else "\n".join(lines))
     return 0
 
 

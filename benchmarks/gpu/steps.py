@@ -316,9 +316,9 @@ def merge_runs(before, now):
 def add_training(outcome, workload, runs):
     """Adds one row to the table of steps, and one row per allocator to its own table."""
     native, ours = runs.get("native"), runs.get("ashlar")
-    for way, done in runs.items():
-        if done:
-            outcome.lines.append(training_row(workload, way, done, native))
+    for way, result in runs.items():
+        if result:
+            outcome.lines.append(training_row(workload, way, result, native))
     if not native or not ours:
         return
     # If PyTorch's losses depend on addresses, Ashlar's may differ too.
@@ -339,28 +339,29 @@ def add_training(outcome, workload, runs):
         f" {reserved_ratio(ours):.3f} (native {reserved_ratio(native):.3f})")
 
 
-def reserved_ratio(done):
-    return done["peak_reserved_bytes"] / done["peak_requested_bytes"]
+def reserved_ratio(result):
+    return result["peak_reserved_bytes"] / result["peak_requested_bytes"]
 
 
-def training_row(workload, way, done, native):
-    cells = [workload, way, f"{done['steps']:,}", difference(done, native) if native else "",
-             f"{done['steps_per_second']:.2f}",
-             ", ".join(f"{speed:.2f}" for speed in done["each_round"]),
-             f"{done['steps_per_second'] / native['steps_per_second']:.3f}" if native else "",
-             f"{done['peak_requested_bytes'] / 2**30:.3f} GiB",
-             f"{done['peak_reserved_bytes'] / 2**30:.3f} GiB",
-             f"{reserved_ratio(done):.3f}"]
+def training_row(workload, way, result, native):
+    cells = [workload, way, f"{result['steps']:,}", difference(result, native) if native else "",
+             f"{result['steps_per_second']:.2f}",
+             ", ".join(f"{speed:.2f}" for speed in result["each_round"]),
+             f"{result['steps_per_second'] / native['steps_per_second']:.3f}" if native else "",
+             f"{result['peak_requested_bytes'] / 2**30:.3f} GiB",
+             f"{result['peak_reserved_bytes'] / 2**30:.3f} GiB",
+             f"{reserved_ratio(result):.3f}"]
     return "| " + " | ".join(cells) + " |"
 
 
-def difference(done, native):
-    """Compares losses: equal, or the largest difference and its first step."""
-    if done is native:
+def difference(result, native):
+    """Compares the losses of two runs. Returns "equal", or the largest relative difference and the
+    first step at which they differ; their counts if these differ; a dash for the native run."""
+    if result is native:
         return "—"
-    if len(done["losses"]) != len(native["losses"]):
-        return f"{len(done['losses'])} of {len(native['losses'])}"
-    pairs = list(zip(done["losses"], native["losses"]))
+    if len(result["losses"]) != len(native["losses"]):
+        return f"{len(result['losses'])} of {len(native['losses'])}"
+    pairs = list(zip(result["losses"], native["losses"]))
     first = next((i for i, (a, b) in enumerate(pairs) if not a == b), None)
     if first is None:
         return "equal"
@@ -393,6 +394,73 @@ def hooks(args):
                    {"ASHLAR_TORCH_LIBRARY": str(LIBRARY)})
         count = read_json(done).get("checks")
         outcome.add(what, done.state, f"{count} checks" if done.passed else done.output_tail())
+    return outcome
+
+
+# --- PyTorch --------------------------------------------------------------------------------------
+
+
+def programs(args):
+    """Runs real programs with both allocators, and compares their results."""
+    outcome = Outcome()
+    if args.without_gpu:
+        outcome.add("programs", "not run", "no GPU")
+        return outcome
+    done = run("programs", [sys.executable, HERE / "programs" / "run.py", "--json"], 540,
+               {"ASHLAR_TORCH_LIBRARY": str(LIBRARY)})
+    result = read_json(done)
+    if "passed" not in result:
+        outcome.add("programs", "FAILED", done.output_tail())
+        return outcome
+    bad = [name for name, state in result["programs"] if state == "FAILED"]
+    left_out = [name for name, state in result["programs"] if state == "not run"]
+    outcome.add("programs", f"FAILED ({', '.join(bad)})" if bad else "passed",
+                f"{result['passed']} passed, {result['FAILED']} failed"
+                + (f"; do not run natively: {', '.join(left_out)}" if left_out else ""))
+    return outcome
+
+
+def torch_tests(args):
+    """Runs our tests of PyTorch's allocator behaviours with both allocators. A test that fails
+    natively, too, is not counted."""
+    outcome = Outcome()
+    if args.without_gpu:
+        outcome.add("tests through PyTorch", "not run", "no GPU")
+        return outcome
+    results = {}
+    for way in ("native", "ashlar"):
+        done = run(f"torch_tests_{way}", [
+            sys.executable, HERE / "torch_tests.py", "--way", way, "--json"], 200,
+            {"ASHLAR_TORCH_LIBRARY": str(LIBRARY)})
+        results[way] = read_json(done)
+        if "ran" not in results[way]:
+            outcome.add(f"tests through PyTorch, {way}", "FAILED", done.output_tail())
+            return outcome
+    native, ours = set(results["native"]["failed"]), set(results["ashlar"]["failed"])
+    bad = sorted(ours - native)
+    outcome.add("tests through PyTorch", f"FAILED ({', '.join(bad)})" if bad else "passed",
+                f"{results['ashlar']['ran'] - len(ours)} passed"
+                + (f"; fail natively: {', '.join(sorted(native))}" if native else ""))
+    return outcome
+
+
+def empty_cost(args):
+    """Measures torch.empty and the release of its memory."""
+    outcome = Outcome()
+    if args.without_gpu:
+        outcome.add("torch.empty", "not run", "no GPU")
+        return outcome
+    done = run("empty_cost", [sys.executable, HERE / "empty_cost.py"], 200,
+               {"ASHLAR_TORCH_LIBRARY": str(LIBRARY)})
+    result = read_json(done)
+    if not done.passed or "ashlar" not in result:
+        outcome.add("torch.empty", "FAILED", done.output_tail())
+        return outcome
+    missed = [f"{name}: {ours:.0f} ns > {result['native'][name]:.0f} ns"
+              for name, ours in result["ashlar"].items() if ours > result["native"][name]]
+    outcome.add("torch.empty and release", goal_state(missed), "; ".join(
+        f"{name} {ours:.0f} ns (native {result['native'][name]:.0f} ns)"
+        for name, ours in result["ashlar"].items()))
     return outcome
 
 
@@ -440,4 +508,5 @@ def sanitizer(args):
 
 TRAININGS = {name: functools.partial(train_one, name) for name in train.WORKLOADS}
 STEPS = {"build": build, "tests": tests, "bench": bench, **TRAININGS, "oom": oom,
-         "hooks": hooks, "stress": stress, "sanitizer": sanitizer}
+         "hooks": hooks, "torch_tests": torch_tests, "programs": programs,
+         "empty_cost": empty_cost, "stress": stress, "sanitizer": sanitizer}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Checks that remapped memory never mixes the contents of two blocks. Eight streams, each with its
-// own thread, allocate through the C API, fill every block with a kernel, and check it with a
-// kernel before the free, on average every fourth time on a neighbour's stream. Sizes never repeat
-// and alternate between small and large phases under `policy:lean`, which reserves new memory only
-// if no memory can be stitched. Reports how often memory was stitched. With the paged engine, fails
-// if memory was never stitched, because the test then checked no remapped memory.
+// own thread, allocate through the C API, fill every block with a kernel, and check the block with
+// a kernel before the free. On average, a quarter of the checks run on another stream. Sizes never
+// repeat, and alternate between small and large phases under `policy:lean`, which reserves new
+// memory only if no memory can be stitched. Reports how often memory was stitched. With the paged
+// engine, fails if memory was never stitched, because the test then checked no remapped memory.
 //
 //   gpu_stress [--seconds N] [--short] [--conf OPTIONS]
 //
@@ -43,7 +43,7 @@ struct Options {
   const char* conf = "engine:paged,policy:lean";
   double seconds = 10;
   uint64_t max_steps = UINT64_MAX;  // maximum number of steps of each stream
-  size_t max_bytes = 64 * kMiB;     // maximum size of a block
+  size_t max_bytes = 64 * kMiB;     // approximate maximum size of a block
   size_t live_bytes = 192 * kMiB;   // maximum of the live bytes of each stream
 };
 

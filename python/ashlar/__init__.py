@@ -9,8 +9,8 @@
 
 `ashlar.torch` makes Ashlar the allocator of PyTorch.
 
-Importing this package loads neither the extension module nor PyTorch. The first use of a name
-loads the extension module; `ashlar.torch` does not need it."""
+Importing this package loads neither the extension module nor PyTorch. The extension module is
+loaded with the first name that needs it; the exceptions and `ashlar.torch` do not need it."""
 
 import importlib
 import pathlib
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from ashlar import errors, torch
     from ashlar._ashlar import (Array, Buffer, Device, Event, HostAllocator, HostBuffer, HostView,
                                 Machine, Pool, Stream, devices)
-    from ashlar._display import Causes, Diff, HostStats, Leaks, Peaks, Stats, Tuning
+    from ashlar._display import HostStats, Stats
     from ashlar._recording import Allocator, Recording, load
+    from ashlar._results import (Causes, Diff, Leaks, OomReport, Peaks, Replay, Report,
+                                 SourceLines, Summary, Training, Tuning)
 
     __version__: str
 
@@ -33,8 +35,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Allocator", "Array", "Buffer", "Causes", "Device", "DeviceError", "Diff", "Event", "FileError",
     "FormatError", "HostAllocator", "HostBuffer", "HostStats", "HostView", "Leaks", "Machine",
-    "OutOfMemory", "OutOfMemoryError", "Peaks", "PeerError", "Pool", "Recording", "Stats", "Stream",
-    "Tuning", "InvalidArgument", "devices", "load",
+    "OomReport", "OutOfMemory", "OutOfMemoryError", "Peaks", "PeerError", "Pool", "Recording",
+    "Replay", "Report", "SourceLines", "Stats", "Stream", "Summary", "Training", "Tuning",
+    "InvalidArgument", "devices", "load",
 ]
 
 # The module that defines each name. The module is imported on the first use of the name.
@@ -43,8 +46,9 @@ _MODULES = {
                      "HostView", "Machine", "Pool", "Stream", "__version__", "devices"),
                     "ashlar._ashlar"),
     **dict.fromkeys(("Allocator", "Recording", "load"), "ashlar._recording"),
-    **dict.fromkeys(("Causes", "Diff", "HostStats", "Leaks", "Peaks", "Stats", "Tuning"),
-                    "ashlar._display"),
+    **dict.fromkeys(("HostStats", "Stats"), "ashlar._display"),
+    **dict.fromkeys(("Causes", "Diff", "Leaks", "OomReport", "Peaks", "Replay", "Report",
+                     "SourceLines", "Summary", "Training", "Tuning"), "ashlar._results"),
 }
 
 # In a checkout with a release build, the extension module is in the build folder. That folder is

@@ -1,13 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics and analysis results as tables, in HTML for notebooks and as text. All text is escaped
-in HTML, since it may come from untrusted files."""
+"""Tables in HTML for notebooks and as text, and statistics as tables. All text may come from
+untrusted files: it is escaped in HTML, and characters that do not print are replaced."""
 
 import html
-from typing import Any, Dict, Iterable, Iterator, List, Sequence, Tuple
+import itertools
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
 Row = Tuple[str, ...]
 
-_MAX_ROWS = 20  # rows per table; one more row has the number of omitted rows
+_MAX_ROWS = 20    # rows per table; one more row has the number of omitted rows
+_MAX_FRAMES = 3   # frames per stack
+_MAX_LENGTH = 60  # characters per function or file name: C++ names can be arbitrarily long
+
+
+class Section(NamedTuple):
+    """A table with a title. With headings, all columns except the first are right-aligned. Cells
+    may have several lines."""
+
+    title: str
+    rows: Iterable[Sequence[Any]]
+    headings: Sequence[str] = ()
 
 
 def format_bytes(count: float) -> str:
@@ -24,40 +36,101 @@ def format_difference(count: float) -> str:
     return f"+{format_bytes(count)}" if count > 0 else format_bytes(count)
 
 
+def printable(text: Any) -> str:
+    """Replaces characters that do not print by "?", except line feeds: control characters could
+    change the terminal, others the direction or the order of the text."""
+    return "".join(each if each.isprintable() or each == "\n" else "?" for each in str(text))
+
+
+def one_line(text: Any) -> str:
+    """Like `printable`, but also replaces line feeds."""
+    return printable(text).replace("\n", "?")
+
+
 def table(title: str, rows: Iterable[Sequence[Any]], headings: Sequence[str] = ()) -> str:
-    """Formats an HTML table. The first column is left-aligned, all others are right-aligned."""
-    parts = ['<table style="text-align: right">',
-             f'<caption style="text-align: left">{html.escape(title)}</caption>']
+    """Formats a section as an HTML table."""
+    caption = html.escape(one_line(title))
+    parts = ["<table>", f'<caption style="text-align: left">{caption}</caption>']
     if headings:
-        parts.append("<tr>" + "".join(f"<th>{html.escape(each)}</th>" for each in headings)
-                     + "</tr>")
-    for first, *others in rows:
-        parts.append(f'<tr><td style="text-align: left">{html.escape(str(first))}</td>'
-                     + "".join(f"<td>{html.escape(str(each))}</td>" for each in others) + "</tr>")
+        parts.append("<tr>" + "".join(f"<th>{_escaped(each)}</th>" for each in headings) + "</tr>")
+    for row in rows:
+        parts.append("<tr>")
+        for number, cell in enumerate(row):
+            side = "right" if headings and number > 0 else "left"
+            parts.append(f'<td style="text-align: {side}; white-space: pre-line">'
+                         f"{_escaped(cell)}</td>")
+        parts.append("</tr>")
     return "".join(parts) + "</table>"
 
 
-def text_table(rows: Sequence[Row]) -> List[str]:
-    """Formats a text table, one string per line, with the alignment of `table`."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join([row[0].ljust(widths[0])]
-                      + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]).rstrip()
-            for row in rows]
+def _escaped(text: Any) -> str:
+    return html.escape(printable(text))
 
 
-def _limited(rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+def text_table(rows: Iterable[Sequence[Any]], headings: Sequence[str] = ()) -> List[str]:
+    """Formats a section without its title as text, one string per line."""
+    all_rows = [headings, *rows] if headings else rows
+    lines = [line for row in all_rows for line in _lines_of(row)]
+    widths = [max(map(len, cells)) for cells in zip(*lines)]
+    return ["  ".join(cell.rjust(width) if headings and number > 0 else cell.ljust(width)
+                      for number, (cell, width) in enumerate(zip(line, widths))).rstrip()
+            for line in lines]
+
+
+def _lines_of(row: Sequence[Any]) -> Iterator[Sequence[str]]:
+    """Splits a row, whose cells may have several lines, into rows with cells of one line."""
+    return itertools.zip_longest(*(printable(cell).split("\n") for cell in row), fillvalue="")
+
+
+def html_of(sections: Iterable[Section]) -> str:
+    """Formats sections as HTML."""
+    return "<div>" + "".join(table(*section) for section in sections) + "</div>"
+
+
+def text_of(sections: Iterable[Section]) -> str:
+    """Formats sections as text, separated by empty lines."""
+    return "\n\n".join(
+        "\n".join([one_line(title), *(f"  {line}" for line in text_table(rows, headings))])
+        for title, rows, headings in sections)
+
+
+def limited(rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Any]]:
     """Yields the first rows, and a row with the number of omitted rows if there are any."""
     yield from rows[:_MAX_ROWS]
     if len(rows) > _MAX_ROWS:
         yield (f"and {len(rows) - _MAX_ROWS:,} more", *[""] * (len(rows[0]) - 1))
 
 
-def _stack_text(stack: Sequence[Dict[str, Any]]) -> str:
-    """Formats the two innermost frames of a stack."""
+def stack_text(stack: Sequence[Dict[str, Any]]) -> str:
+    """Formats the innermost frames of a stack, one per line."""
     if not stack:
-        return "(no stack)"
-    return " < ".join(f"{frame['name']} ({frame['filename']}:{frame['line']})"
-                      for frame in stack[:2])
+        return "(no stack was recorded)"
+    return "\n".join(_frame_text(frame) for frame in stack[:_MAX_FRAMES])
+
+
+def _frame_text(frame: Dict[str, Any]) -> str:
+    """Formats a frame. Omits the file and the line if they are unknown, as in labels that replace
+    a stack."""
+    text = shortened(frame["name"])
+    if frame["filename"] in ("", "??"):
+        return text
+    line = f":{frame['line']}" if frame["line"] > 0 else ""
+    return f"{text}  {shortened(_short_path(frame['filename']))}{line}"
+
+
+def shortened(name: str) -> str:
+    """Returns the name on one line, cut after _MAX_LENGTH characters."""
+    name = one_line(name)
+    return name if len(name) <= _MAX_LENGTH else name[:_MAX_LENGTH] + "..."
+
+
+def _short_path(path: str) -> str:
+    """Returns the part after site-packages, or else the last folder and the file name."""
+    for folder in ("/site-packages/", "/dist-packages/", "\\site-packages\\"):
+        if folder in path:
+            return path.rsplit(folder, 1)[1]
+    separator = "\\" if "\\" in path and "/" not in path else "/"
+    return separator.join(path.split(separator)[-2:])
 
 
 class Stats(Dict[str, int]):
@@ -82,8 +155,11 @@ class Stats(Dict[str, int]):
                 f"{self.get('num_ooms', 0):,} out-of-memory errors")
 
     def text(self) -> str:
-        """Formats the table as text."""
-        return "\n".join([*text_table([self._HEADINGS, *self._rows()]), self._call_counts()])
+        """Formats the table as text; str() does the same."""
+        return "\n".join([*text_table(self._rows(), self._HEADINGS), self._call_counts()])
+
+    def __str__(self) -> str:
+        return self.text()
 
     def _repr_html_(self) -> str:
         return table(self._call_counts(), self._rows(), self._HEADINGS)
@@ -95,75 +171,14 @@ class HostStats(Dict[str, int]):
     _ROWS = (("requested", "requested_bytes"), ("active", "active_bytes"),
              ("reserved", "allocated_bytes"))
 
-    def _repr_html_(self) -> str:
+    def _section(self) -> Section:
         rows = [(title, *(format_bytes(self.get(f"{name}.{column}", 0))
                           for column in Stats._COLUMNS))
                 for title, name in self._ROWS]
-        return table("pinned host memory", rows, Stats._HEADINGS)
+        return Section("pinned host memory", rows, Stats._HEADINGS)
 
-
-class Causes(Dict[str, Any]):
-    """The causes of reserved but unused memory."""
-
-    def _repr_html_(self) -> str:
-        gap = self["gap_bytes"]
-        rows = [(name.replace("_", " "), format_bytes(count), f"{100 * count / gap:.1f} %")
-                for name, count in self["causes"].items() if count]
-        return table(f"{format_bytes(self['reserved_bytes'])} reserved and "
-                     f"{format_bytes(self['requested_bytes'])} requested at the peak: "
-                     f"{format_bytes(gap)} unused", rows, ("cause", "bytes", "share"))
-
-
-class Peaks(Dict[str, Any]):
-    """Peaks of a run, and the stacks with the most bytes at the peak."""
+    def __str__(self) -> str:
+        return text_of([self._section()])
 
     def _repr_html_(self) -> str:
-        rows = [(_stack_text(use["stack"]), format_bytes(use["bytes"]), f"{use['count']:,}")
-                for use in self["stacks"]]
-        return table(f"peak {format_bytes(self['peak_requested_bytes'])} requested, "
-                     f"{format_bytes(self['peak_reserved_bytes'])} reserved; the best layout "
-                     f"found needs {format_bytes(self['packed_bytes'])}",
-                     _limited(rows), ("stack", "bytes", "blocks"))
-
-
-class Leaks(Dict[str, Any]):
-    """Groups of allocations whose live bytes keep growing."""
-
-    def _repr_html_(self) -> str:
-        rows = [(self._group_text(leak), format_difference(leak["growth_bytes"]),
-                 format_bytes(leak["live_bytes"]), f"{leak['live_count']:,}")
-                for leak in self["leaks"]]
-        return table(f"{len(rows):,} of {self['groups']:,} groups keep growing", _limited(rows),
-                     ("stack", "growth", "live at end", "blocks"))
-
-    @staticmethod
-    def _group_text(leak: Dict[str, Any]) -> str:
-        if "stack" in leak:
-            return _stack_text(leak["stack"])
-        return f"blocks of {format_bytes(leak['size_class_bytes'])} in stream {leak['stream']}"
-
-
-class Diff(Dict[str, Any]):
-    """The difference between the live allocations of two runs."""
-
-    def _repr_html_(self) -> str:
-        rows = [(_stack_text(row["stack"]), format_difference(row["difference_bytes"]),
-                 format_bytes(row["base_bytes"]), format_bytes(row["new_bytes"]))
-                for row in self["by_stack"]]
-        return table(f"{format_difference(self['difference_bytes'])} at the {self['at']}: "
-                     f"{self['base']['file']} to {self['new']['file']}", _limited(rows),
-                     ("stack", "difference", "base", "new"))
-
-
-class Tuning(Dict[str, Any]):
-    """Peak memory of a run under other settings."""
-
-    def _repr_html_(self) -> str:
-        rows = [(f"{each['engine']} {each['conf'] or '(defaults)'}"
-                 + (", as recorded" if each["is_recorded"] else ""),
-                 format_bytes(each["peak_reserved_bytes"]), f"{each['ooms']:,}",
-                 "" if each["min_capacity_bytes"] is None
-                 else format_bytes(each["min_capacity_bytes"]))
-                for each in self["results"]]
-        return table(f"best: {self['paste'] or 'none completes'}", _limited(rows),
-                     ("setting", "peak reserved", "OOMs", "min capacity"))
+        return table(*self._section())

@@ -36,11 +36,42 @@ STACKS = {None: 0, "state": 1, "alloc": 2, "all": 3}  # the values of PyTorch's 
 STAT_VISITOR = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p)
 
 
+FRAME_VISITOR = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64,
+                                 ctypes.c_void_p)
+# The names of the values of ashlar_action, in their order. All except "annotate" are PyTorch's.
+ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free",
+           "segment_map", "segment_unmap", "snapshot", "oom", "annotate")
+
+
 class HistoryOptions(ctypes.Structure):
     """The struct ashlar_history_options."""
 
     _fields_ = [("struct_size", ctypes.c_size_t), ("max_entries", ctypes.c_size_t),
-                ("stacks", ctypes.c_int32), ("clear", ctypes.c_int32)]
+                ("stacks", ctypes.c_int32), ("clear", ctypes.c_int32),
+                ("skip_actions", ctypes.POINTER(ctypes.c_int32)),
+                ("skip_action_count", ctypes.c_size_t)]
+
+
+class Pool(ctypes.Structure):
+    """The struct ashlar_pool."""
+
+    _fields_ = [("capture", ctypes.c_uint64), ("user", ctypes.c_uint64)]
+
+
+class PoolOptions(ctypes.Structure):
+    """The struct ashlar_pool_options."""
+
+    _fields_ = [("struct_size", ctypes.c_size_t), ("source", ctypes.c_void_p),
+                ("use_on_oom", ctypes.c_int32), ("no_split", ctypes.c_int32),
+                ("never_remap", ctypes.c_int32), ("reserved", ctypes.c_int32),
+                ("tag", ctypes.c_char_p)]
+
+
+class LiveServerOptions(ctypes.Structure):
+    """The struct ashlar_live_server_options."""
+
+    _fields_ = [("struct_size", ctypes.c_size_t), ("has_port", ctypes.c_int32),
+                ("port", ctypes.c_uint16), ("token", ctypes.c_char_p)]
 
 
 _HANDLE = ctypes.c_void_p
@@ -56,11 +87,31 @@ _SIGNATURES = {
     "ashlar_reset_peak_stats": (ctypes.c_int32, [_HANDLE]),
     "ashlar_reset_total_stats": (ctypes.c_int32, [_HANDLE]),
     "ashlar_trim": (ctypes.c_int32, [_HANDLE]),
+    "ashlar_trim_to": (ctypes.c_int32, [_HANDLE, ctypes.c_size_t, ctypes.c_int32,
+                                        ctypes.POINTER(ctypes.c_size_t)]),
+    "ashlar_pool_create": (ctypes.c_int32, [_HANDLE, ctypes.POINTER(PoolOptions),
+                                            ctypes.POINTER(Pool)]),
+    "ashlar_pool_release": (ctypes.c_int32, [_HANDLE, Pool]),
+    "ashlar_pool_begin": (ctypes.c_int32, [_HANDLE, Pool, ctypes.c_void_p, ctypes.c_void_p]),
+    "ashlar_pool_end": (ctypes.c_int32, [_HANDLE, Pool]),
+    "ashlar_pause": (ctypes.c_int32, [_HANDLE, ctypes.c_char_p, ctypes.c_int32]),
+    "ashlar_resume": (ctypes.c_int32, [_HANDLE, ctypes.c_char_p]),
+    "ashlar_annotate_memory": (ctypes.c_int32, [_HANDLE, ctypes.c_void_p, ctypes.c_char_p]),
+    "ashlar_set_user_metadata": (ctypes.c_int32, [ctypes.c_char_p]),
+    "ashlar_user_metadata": (ctypes.c_int32, [ctypes.POINTER(_HANDLE)]),
+    "ashlar_push_compile_context": (ctypes.c_int32, [ctypes.c_char_p]),
+    "ashlar_pop_compile_context": (None, []),
+    "ashlar_visit_stack": (ctypes.c_int32, [_HANDLE, ctypes.c_void_p, FRAME_VISITOR,
+                                            ctypes.c_void_p]),
     "ashlar_history_start": (ctypes.c_int32, [_HANDLE, ctypes.POINTER(HistoryOptions)]),
     "ashlar_history_stop": (ctypes.c_int32, [_HANDLE]),
     "ashlar_snapshot": (ctypes.c_int32, [_HANDLE, ctypes.c_int32, ctypes.POINTER(_HANDLE)]),
     "ashlar_save_snapshot": (ctypes.c_int32, [_HANDLE, ctypes.c_char_p]),
     "ashlar_allocator_options": (ctypes.c_int32, [_HANDLE, ctypes.POINTER(_HANDLE)]),
+    "ashlar_live_server_start": (ctypes.c_int32, [ctypes.POINTER(LiveServerOptions),
+                                                  ctypes.POINTER(_HANDLE)]),
+    "ashlar_live_server_url": (ctypes.c_int32, [_HANDLE, ctypes.POINTER(_HANDLE)]),
+    "ashlar_live_server_stop": (None, [_HANDLE]),
     "ashlar_bytes_data": (ctypes.c_void_p, [_HANDLE]),
     "ashlar_bytes_size": (ctypes.c_size_t, [_HANDLE]),
     "ashlar_bytes_destroy": (None, [_HANDLE]),
@@ -90,12 +141,18 @@ def path() -> str:
     return next((str(each) for each in candidates() if each.is_file()), NAME)
 
 
+class Library(ctypes.CDLL):
+    """The loaded library."""
+
+    path: str  # or its bare name, which the dynamic loader searched for
+
+
 @functools.lru_cache(maxsize=None)
-def load() -> ctypes.CDLL:
+def load() -> Library:
     """Loads the library once, and declares the signatures of its functions."""
     where = path()
     try:
-        library = ctypes.CDLL(where)
+        library = Library(where)
     except OSError as failure:
         raise AshlarError(
             f"{NAME} cannot be loaded: {failure}. Build it with scripts/build, or set "
@@ -114,7 +171,8 @@ def load() -> ctypes.CDLL:
 
 def last_message() -> str:
     """Returns the error message of the last failed call on this thread."""
-    return load().ashlar_last_message().decode("utf-8", "replace")
+    message: bytes = load().ashlar_last_message()
+    return message.decode("utf-8", "replace")
 
 
 def check(status: int) -> None:
@@ -131,7 +189,7 @@ def check(status: int) -> None:
 
 def address_of(name: str) -> int:
     """Returns the address of a library function, as PyTorch's hook setters expect it."""
-    return ctypes.cast(getattr(load(), name), ctypes.c_void_p).value
+    return ctypes.cast(getattr(load(), name), ctypes.c_void_p).value or 0
 
 
 def take_bytes(call: Callable[..., int], *arguments: Any) -> bytes:

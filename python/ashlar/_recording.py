@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings: the results of `ashlar report`, `leaks`, `diff`, `replay`, `tune` and `oom` with
---json, as dicts and lists; and allocators, which can record themselves."""
+"""Recordings, with the analyses of `ashlar report`, `leaks`, `annotate`, `diff`, `replay`, `tune`
+and `oom`; and allocators, which can record themselves."""
 
 import contextlib
+import copy
 import functools
 import os
 import pickle
-from typing import Any, Dict, Iterator, Mapping, Optional, Union
+import re
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Pattern, Sequence, Union
 
 import ashlar._ashlar as _ashlar
-from ashlar._display import Causes, Diff, Leaks, Peaks, Tuning, format_bytes, table
+from ashlar._display import format_bytes
+from ashlar._results import (Causes, Diff, Leaks, OomReport, Peaks, Replay, Report, SourceLines,
+                             Summary, Training, Tuning)
+from ashlar.errors import InvalidArgument
 
-Result = Dict[str, Any]
 Size = Union[int, str]
+Folder = Union[str, bytes, "os.PathLike[str]"]
 
 
 class Recording:
@@ -22,27 +27,46 @@ class Recording:
     def __init__(self, run: "_ashlar.RecordedRun") -> None:
         self._run = run
 
-    def summary(self) -> Result:
+    def summary(self) -> Summary:
         """Returns the entry count, duration and peaks of the recording. Does not replay it."""
-        return self._run.summary()
+        return Summary(self._run.summary())
 
     @functools.cached_property
-    def _report(self) -> Result:
-        return self._run.report()
+    def _report(self) -> Report:
+        return Report(self._run.report())
 
-    def report(self) -> Result:
-        """Returns the result of `ashlar report --json`: peaks, causes, stacks, alternatives and
-        advice. Replays the run on the first call and caches the result. Raises FormatError if the
-        recording has no trace."""
-        return _copy(self._report)
+    def report(self, *, by: str = "stack",
+               groups: Optional[Mapping[str, Union[str, Pattern[str]]]] = None) -> Report:
+        """Returns the result of `ashlar report --json`: peaks, causes, stacks, categories,
+        iterations, alternatives and advice. Replays the run on the first call and caches the
+        result. Without a trace, explains the final state.
+
+        by: "category", "phase", "iteration", "annotation" or "context" adds groups of the
+        allocations live at the peak, as report["at_peak"]["groups"]. groups: instead of `by`, maps
+        names of groups to regular expressions; an allocation belongs to the first group whose
+        expression is found in a frame of its stack, written "function file:line", or else to
+        "other"."""
+        if by != "stack" and groups is not None:
+            raise InvalidArgument("by and groups exclude each other")
+        found: Optional[List[Dict[str, Any]]] = None
+        if groups is not None:
+            found = _matched(groups, self._run.full_stacks())
+        elif by != "stack":
+            found = self._run.groups(by)
+        report = copy.deepcopy(self._report)
+        if found is not None:
+            report["at_peak"]["groups"] = found
+        return report
+
+    def training(self) -> Training:
+        """Returns the categories of memory, the iterations with their peaks, and the phases."""
+        return Training(self._run.training())
 
     def causes(self) -> Causes:
         """Returns the causes of reserved but unused memory at the peak: {"reserved_bytes",
         "requested_bytes", "gap_bytes", "causes": {"rounding": ..., ...}}. The causes add up to
         the gap."""
-        at_peak = self.report()["at_peak"]
-        del at_peak["stacks"]
-        return Causes(at_peak)
+        return self._report.causes
 
     def peaks(self) -> Peaks:
         """Returns the peaks, the lower bound, and the stacks with the most bytes at the peak."""
@@ -56,6 +80,14 @@ class Recording:
         growing: `ashlar leaks --json`."""
         return Leaks(self._run.leaks())
 
+    def annotate(self, *, source: Union[Folder, Sequence[Folder]] = ()) -> SourceLines:
+        """Returns the bytes of each line of the user's code, live at the peak and allocated over
+        the recording: `ashlar annotate --json`. source: folders in which source files may be read,
+        to show the text of lines."""
+        folders: List[Folder] = ([source] if isinstance(source, (str, bytes, os.PathLike))
+                                 else list(source))
+        return SourceLines(self._run.annotate(source=folders))
+
     def diff(self, other: "Recording", *, at: str = "end") -> Diff:
         """Compares the live allocations of another run with this one, at the "end" or at the "peak"
         of each: `ashlar diff --json`."""
@@ -63,10 +95,10 @@ class Recording:
         return Diff(self._run.diff(other._run, at=at))
 
     def replay(self, *, engine: Optional[str] = None, conf: Optional[str] = None,
-               capacity: Optional[Size] = None, cap: Optional[Size] = None) -> Result:
+               capacity: Optional[Size] = None, cap: Optional[Size] = None) -> Replay:
         """Replays the run, optionally with other settings: `ashlar replay --json`. capacity: memory
         of the device; cap: memory limit of the process."""
-        return self._run.replay(engine=engine, conf=conf, capacity=capacity, cap=cap)
+        return Replay(self._run.replay(engine=engine, conf=conf, capacity=capacity, cap=cap))
 
     def tune(self, *, capacity: Optional[Size] = None, cap: Optional[Size] = None, jobs: int = 0,
              min_capacity: bool = False) -> Tuning:
@@ -76,9 +108,9 @@ class Recording:
                                      min_capacity=min_capacity))
 
     def oom(self, *, capacity: Optional[Size] = None, cap: Optional[Size] = None,
-            jobs: int = 0) -> Result:
+            jobs: int = 0) -> OomReport:
         """Explains why the run ran out of memory, or would under a limit: `ashlar oom --json`."""
-        return self._run.oom(capacity=capacity, cap=cap, jobs=jobs)
+        return OomReport(self._run.oom(capacity=capacity, cap=cap, jobs=jobs))
 
     def to_html(self, *others: "Recording") -> str:
         """Returns the page of `ashlar view` with this run and the runs to compare it with, as one
@@ -97,15 +129,25 @@ class Recording:
                 f"{format_bytes(summary['peak_reserved_bytes'])} reserved>")
 
     def _repr_html_(self) -> str:
-        summary = self.summary()
-        seconds = "" if summary["seconds"] is None else f" over {summary['seconds']:.2f} s"
-        rows = [("settings", f"{summary['engine']} {summary['conf'] or '(defaults)'}"),
-                ("peak requested", format_bytes(summary["peak_requested_bytes"])),
-                ("peak reserved", format_bytes(summary["peak_reserved_bytes"])),
-                ("live at end", format_bytes(summary["live_bytes_at_end"])),
-                ("out of memory", f"{summary['ooms']:,} times")]
-        return table(f"{summary['file']}, device {summary['device']}: {summary['entries']:,} "
-                     f"entries{seconds}", rows)
+        return self.summary()._repr_html_()
+
+
+def _matched(groups: Mapping[str, Union[str, Pattern[str]]],
+             stacks: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """Sums bytes and counts of the stacks by the first group that matches; largest sums first."""
+    try:
+        compiled = [(name, re.compile(expression)) for name, expression in groups.items()]
+    except re.error as failure:
+        raise InvalidArgument(f"groups: {failure} (expected regular expressions)") from failure
+    sums: Dict[str, Dict[str, Any]] = {}
+    for use in stacks:
+        frames = [f"{each['name']} {each['filename']}:{each['line']}" for each in use["stack"]]
+        name = next((name for name, expression in compiled
+                     if any(map(expression.search, frames))), "other")
+        group = sums.setdefault(name, {"name": name, "bytes": 0, "count": 0})
+        group["bytes"] += use["bytes"]
+        group["count"] += use["count"]
+    return sorted(sums.values(), key=lambda group: int(group["bytes"]), reverse=True)
 
 
 def _require_recording(other: Any) -> None:
@@ -114,23 +156,14 @@ def _require_recording(other: Any) -> None:
                         "returned by ashlar.load)")
 
 
-def _copy(value: Any) -> Any:
-    """Returns a deep copy of dicts and lists."""
-    if isinstance(value, dict):
-        return {name: _copy(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_copy(each) for each in value]
-    return value
+SnapshotSource = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, Mapping[str, Any]]
 
 
-Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, Mapping[str, Any]]
-
-
-def load(source: Source, *, device: Optional[int] = None) -> Recording:
+def load(source: SnapshotSource, *, device: Optional[int] = None) -> Recording:
     """Reads a snapshot of PyTorch or Ashlar: a file, optionally compressed (.xz, .zst, .gz); its
     bytes; or the dict returned by torch.cuda.memory._snapshot() or Allocator.snapshot(). device:
-    the device index; default: the device with the longest trace. Raises FileError if the file
-    cannot be opened, and FormatError if it is not a snapshot."""
+    the device index; default: the device that ran out of memory, or the one with the most memory.
+    Raises FileError if the file cannot be opened, and FormatError if it is not a snapshot."""
     if isinstance(source, Mapping):
         source = pickle.dumps(dict(source), protocol=4)
         return Recording(_ashlar._load_bytes(source, name="snapshot", device=device))

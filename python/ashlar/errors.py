@@ -55,7 +55,7 @@ class DeviceError(Error):
 
 
 class TimeoutError(Error, builtins.TimeoutError):
-    """A deadline passed. The operation was rolled back and may be retried."""
+    """A deadline passed. The call may be repeated."""
 
 
 class PeerError(Error, ConnectionError):

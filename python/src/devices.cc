@@ -23,8 +23,8 @@
 namespace ashlar::python {
 namespace {
 
-// Creates a machine. The machine's destructor waits for running work, so it must run without the
-// GIL.
+// Creates a machine. The machine is destroyed without the GIL, because its destructor waits for
+// running work.
 std::shared_ptr<sim::Machine> shared_machine(const sim::Options& options) {
   return share_without_gil(unwrap(sim::Machine::try_create(options)));
 }

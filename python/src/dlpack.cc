@@ -106,8 +106,8 @@ py::capsule make_capsule(DlpackTensor tensor) {
 }  // namespace
 
 py::capsule to_dlpack(DlpackTensor tensor, const DlpackRequest& request) {
-  const std::pair<int, int> here = {static_cast<int>(tensor.device), tensor.device_index};
-  if (request.device && *request.device != here) {
+  const std::pair<int, int> own_device = {static_cast<int>(tensor.device), tensor.device_index};
+  if (request.device && *request.device != own_device) {
     throw py::buffer_error("the memory is on another device and is not copied");
   }
   if (request.copy.value_or(false)) throw py::buffer_error("memory is exported, not copied");

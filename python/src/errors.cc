@@ -17,7 +17,7 @@ namespace {
 namespace py = pybind11;
 
 // Creates an exception of the class `name` of ashlar.errors. The message omits the status kind,
-// which the class expresses.
+// which is the attribute `kind`.
 py::object make_exception(const char* name, const Status& status) {
   const py::object kind = py::module_::import("ashlar.errors").attr(name);
   std::string message = status.message();

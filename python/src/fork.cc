@@ -13,8 +13,8 @@
 namespace ashlar::python {
 namespace {
 
-// Returns the variable that fork_count() reads. It needs no lock, because only the fork handler
-// changes it, before the child has a second thread.
+// Returns the variable that fork_count() reads. The variable needs no lock, because only the fork
+// handler changes it, while the child has a single thread.
 int& mutable_fork_count() {
   static int of_this_process = 0;
   return of_this_process;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Walks Python frames with the GIL held, because the allocating thread has released the GIL. Stores
-// the description of each source line once.
+// Reads the Python frames of the calling thread. Takes the GIL for this, because allocating threads
+// have released it. Stores the description of each source line once.
 #include "frames.h"
 
 #include <pybind11/pybind11.h>
@@ -41,7 +41,7 @@ class PythonFrames final : public FrameProvider {
     return count;
   }
 
-  void keep(uint64_t) override {}  // all words are kept anyway
+  void keep(uint64_t) override {}  // lines_ keeps the descriptions of all words
 
   Frame describe(uint64_t word) override {
     MutexLock lock(mutex_);

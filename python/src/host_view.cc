@@ -2,7 +2,8 @@
 //
 // Binds the Python class HostView: host access to the memory of a simulated device, through
 // sim::DeviceMemory. The access is valid as long as the block is allocated. Arrays therefore keep
-// the block alive; they need not keep the view alive.
+// the block alive; they need not keep the view alive. A closed view does not keep the block alive,
+// because the variable that refers to the view often outlives the with statement.
 #include <pybind11/stl.h>
 
 #include <cstddef>
@@ -64,18 +65,27 @@ class HostAccess {
 class HostView {
  public:
   HostView(std::shared_ptr<Memory> memory, ArrayShape shape, bool is_writable)
-      : memory_(std::move(memory)), shape_(std::move(shape)), is_writable_(is_writable) {}
+      : memory_(memory),
+        kept_memory_(std::move(memory)),
+        shape_(std::move(shape)),
+        is_writable_(is_writable) {}
 
   void open() {
     if (access_ != nullptr) unwrap(Status::invalid_argument("the view is already open"));
-    wait_for_stream(memory_->device(), memory_->stream.id, memory_);
+    const std::shared_ptr<Memory> memory = memory_.lock();
+    if (memory == nullptr) unwrap(Status::invalid_argument("the buffer of the view was freed"));
+    wait_for_stream(memory->device(), memory->stream.id, memory);
     std::shared_ptr<HostAccess> access = without_gil(
-        [&] { return make_shared_without_gil<HostAccess>(memory_, shape_.bytes(), is_writable_); });
+        [&] { return make_shared_without_gil<HostAccess>(memory, shape_.bytes(), is_writable_); });
     if (access_ != nullptr)
       unwrap(Status::invalid_argument("the view is already open"));  // opened by another thread
     access_ = std::move(access);
+    kept_memory_ = memory;
   }
-  void close() noexcept { std::exchange(access_, nullptr).reset(); }
+  void close() noexcept {
+    std::exchange(access_, nullptr).reset();
+    std::exchange(kept_memory_, nullptr).reset();
+  }
 
   bool is_open() const { return access_ != nullptr; }
   const ArrayShape& shape() const { return shape_; }
@@ -91,7 +101,8 @@ class HostView {
   }
 
  private:
-  std::shared_ptr<Memory> memory_;  // shared with the buffer
+  std::weak_ptr<Memory> memory_;         // shared with the buffer
+  std::shared_ptr<Memory> kept_memory_;  // the same; null after the view was closed
   ArrayShape shape_;
   bool is_writable_;
   std::shared_ptr<HostAccess> access_;  // shared with arrays and tensors; null if not open

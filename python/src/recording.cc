@@ -21,13 +21,17 @@
 #include "analysis/recording.h"
 #include "analysis/replay/oom.h"
 #include "analysis/replay/tune.h"
-#include "analysis/report_json/causes_json.h"
+#include "analysis/report_json/annotate_json.h"
 #include "analysis/report_json/diff_json.h"
 #include "analysis/report_json/leaks_json.h"
 #include "analysis/report_json/oom_json.h"
+#include "analysis/report_json/recorded_json.h"
+#include "analysis/report_json/recording_analyses.h"
 #include "analysis/report_json/replay_json.h"
 #include "analysis/report_json/report_json.h"
+#include "analysis/report_json/stack_json.h"
 #include "analysis/report_json/summary_json.h"
+#include "analysis/report_json/training_json.h"
 #include "analysis/report_json/tune_json.h"
 #include "api/unwrap.h"
 #include "as_python.h"
@@ -53,9 +57,6 @@ using Json = nlohmann::ordered_json;
 struct RecordingObject {
   std::shared_ptr<const DeviceRecording> run;  // shared with running calls
 };
-
-// Returns false when the analysis should stop, because its result is no longer needed.
-using KeepGoing = std::function<bool()>;
 
 KeepGoing keep_going_until(const std::stop_token& stop) {
   return [stop] { return !stop.stop_requested(); };
@@ -123,17 +124,60 @@ RecordingObject load_bytes(const py::bytes& given, const py::object& name,
 
 py::object report(const RecordingObject& self) {
   return analysis_result(self, [](const DeviceRecording& run, const KeepGoing& keep_going) {
-    unwrap(require_history(run));
     const Report result = unwrap(report_recording(run, keep_going));
-    return report_json(run, result, stacks_at_peak(run, result));
+    return report_json(run, result);
   });
 }
 
 py::object leaks(const RecordingObject& self) {
   return analysis_result(self, [](const DeviceRecording& run, const KeepGoing& keep_going) {
-    const std::vector<uint32_t>& stack_numbers = run.recording().stack_numbers();
-    return leaks_json(
-        run, find_leaks(run.trace(), run.allocations(), stack_numbers, {.keep_going = keep_going}));
+    if (!run.has_history()) return no_history_json(run, HistoryQuestion::kFindLeaks);
+    return leaks_json(run, leaks_of(run, StackDetail::kUserCode, keep_going));
+  });
+}
+
+py::object annotate_lines(const RecordingObject& self, const std::vector<py::object>& source) {
+  SourceFolders folders;
+  for (const py::object& folder : source) unwrap(folders.add(path_argument(folder)));
+  return analysis_result(
+      self, [folders = std::move(folders)](const DeviceRecording& run, const KeepGoing&) {
+        return annotate_json(run, source_lines_of(run), folders);
+      });
+}
+
+py::object training_summary(const RecordingObject& self) {
+  return analysis_result(
+      self, [](const DeviceRecording& run, const KeepGoing&) { return training_json(run); });
+}
+
+// Returns the groups of the allocations at the peak.
+py::object groups_at_peak(const RecordingObject& self, const std::string& by) {
+  const std::optional<GroupBy> criterion = parse_group_by(by);
+  if (!criterion) {
+    unwrap(Status::invalid_argument(text("by: \"", by,
+                                         "\" is unknown (expected \"stack\", \"category\", "
+                                         "\"phase\", \"iteration\", \"annotation\" or "
+                                         "\"context\")")));
+  }
+  return analysis_result(self, [criterion](const DeviceRecording& run, const KeepGoing&) {
+    return groups_json(group_allocations(run, allocations_at_peak(run), *criterion));
+  });
+}
+
+// Returns the stacks at the peak with all frames. The Python class groups them by the user's
+// expressions.
+py::object full_stacks(const RecordingObject& self) {
+  return analysis_result(self, [](const DeviceRecording& run, const KeepGoing&) {
+    const Recording& recording = run.recording();
+    Json stacks = Json::array();
+    for (const StackTotal& use : group_by_stack(run.allocations(), allocations_at_peak(run),
+                                                recording.stack_numbers(StackDetail::kFull))) {
+      const StackIndex& index = recording.stacks(StackDetail::kFull);
+      stacks.push_back({{"bytes", use.bytes},
+                        {"count", use.count},
+                        {"stack", stack_json(index.frames(use.stack))}});
+    }
+    return stacks;
   });
 }
 
@@ -146,7 +190,7 @@ py::object diff(const RecordingObject& self, const RecordingObject& other, const
   const ComparisonPoint moment = at == "end" ? ComparisonPoint::kEnd : ComparisonPoint::kPeak;
   return analysis_result(
       self, [compared, moment](const DeviceRecording& base, const KeepGoing& keep_going) {
-        return diff_json(compare_runs(base, *compared, moment, keep_going));
+        return diff_json(compare_runs(base, *compared, {.at = moment, .keep_going = keep_going}));
       });
 }
 
@@ -166,15 +210,16 @@ py::object replay_run(const RecordingObject& self, const ReplaySettings& setting
   const std::optional<size_t> cap_bytes = limit_argument(cap, "cap");
   return analysis_result(self, [settings, capacity_bytes, cap_bytes](const DeviceRecording& run,
                                                                      const KeepGoing& keep_going) {
-    unwrap(require_history(run));
+    if (!run.has_history()) return no_history_json(run, HistoryQuestion::kReplayRun);
     const auto started = std::chrono::steady_clock::now();
     ReplayOptions options = unwrap(replay_options(settings, run));
-    if (capacity_bytes) options.capacity_bytes = *capacity_bytes;
-    options.cap_bytes = cap_bytes;
+    const ReplayLimits limits = unwrap(find_limits(run, capacity_bytes, cap_bytes, keep_going));
+    options.capacity_bytes = limits.capacity_bytes;
+    options.cap_bytes = limits.cap_bytes;
     options.keep_going = keep_going;
     const ReplayResult result = unwrap(replay(run.snapshot(), run.allocations(), options));
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
-    return replay_json({run, options, result, seconds.count()});
+    return replay_json({run, options, result, limits.recorded, seconds.count()});
   });
 }
 
@@ -191,13 +236,9 @@ TuneLimits parse_limits(const py::object& capacity, const py::object& cap, const
 
 TuneOptions tune_options(const DeviceRecording& run, const TuneLimits& limits,
                          const KeepGoing& keep_going) {
-  unwrap(require_history(run));
-  TuneOptions options;
-  options.recorded = run.options();
-  options.device = run.device();
-  options.capacity_bytes =
-      limits.capacity_bytes.value_or(assumed_capacity_bytes(run.snapshot(), run.device()));
-  options.cap_bytes = limits.cap_bytes;
+  const ReplayLimits found =
+      unwrap(find_limits(run, limits.capacity_bytes, limits.cap_bytes, keep_going));
+  TuneOptions options = ashlar::tune_options(run, found);
   options.worker_count = limits.jobs;
   options.keep_going = keep_going;
   return options;
@@ -206,6 +247,7 @@ TuneOptions tune_options(const DeviceRecording& run, const TuneLimits& limits,
 py::object tune_run(const RecordingObject& self, const TuneLimits& limits, bool min_capacity) {
   return analysis_result(
       self, [limits, min_capacity](const DeviceRecording& run, const KeepGoing& keep_going) {
+        if (!run.has_history()) return no_history_json(run, HistoryQuestion::kTuneSettings);
         TuneOptions options = tune_options(run, limits, keep_going);
         options.find_min_capacity = min_capacity;
         const TuneResult result = unwrap(tune(run.snapshot(), run.allocations(), options));
@@ -215,10 +257,24 @@ py::object tune_run(const RecordingObject& self, const TuneLimits& limits, bool 
 
 py::object oom(const RecordingObject& self, const TuneLimits& limits) {
   return analysis_result(self, [limits](const DeviceRecording& run, const KeepGoing& keep_going) {
-    const OomOptions oom_options = {.tuning = tune_options(run, limits, keep_going),
-                                    .is_limit_given = limits.capacity_bytes || limits.cap_bytes};
-    return oom_json(run, unwrap(explain_oom(run.snapshot(), run.allocations(), oom_options)));
+    if (!run.has_history()) return no_history_json(run, HistoryQuestion::kExplainFailure);
+    const TuneOptions options = tune_options(run, limits, keep_going);
+    std::optional<OomLimit> given_limit;
+    if (limits.capacity_bytes || limits.cap_bytes) given_limit = limit_of(options);
+    return oom_json(run, unwrap(explain_oom(run.snapshot(), run.allocations(), options)),
+                    given_limit);
   });
+}
+
+// Makes analyses end when `stop` is requested.
+JsonAnalyses stoppable(JsonAnalyses analyses, const std::stop_token& stop) {
+  for (auto& [name, analysis] : analyses.by_name) {
+    analysis.compute = [stop, compute = analysis.compute](const DeviceRecording& run,
+                                                          const KeepGoing& keep_going) {
+      return compute(run, [&] { return keep_going() && !stop.stop_requested(); });
+    };
+  }
+  return analyses;
 }
 
 // Returns the HTML page of the viewer with several recordings. The page initially shows the first
@@ -230,11 +286,7 @@ py::str viewer_page(const std::vector<RecordingObject>& recordings) {
     const InterpreterGuard guard;
     const std::string page = view::embedded_viewer_page();
     if (page.empty()) unwrap(Status::unsupported(view::kNoViewerPage));
-    const view::CausesFunction explain = [stop](const DeviceRecording& recording,
-                                                const KeepGoing& keep_going) {
-      return causes_json(recording, [&] { return keep_going() && !stop.stop_requested(); });
-    };
-    view::Viewer viewer(text("ashlar ", ASHLAR_VERSION), explain);
+    view::Viewer viewer(text("ashlar ", ASHLAR_VERSION), stoppable(recording_analyses(), stop));
     for (const std::shared_ptr<const DeviceRecording>& run : runs) {
       unwrap(viewer.add(run->share_recording()));
     }
@@ -286,6 +338,10 @@ void bind_recordings(py::module_& module) {
            })
       .def("report", report)
       .def("leaks", leaks)
+      .def("annotate", annotate_lines, py::kw_only(), py::arg("source") = py::tuple())
+      .def("training", training_summary)
+      .def("groups", groups_at_peak, py::arg("by"))
+      .def("full_stacks", full_stacks)
       .def("diff", diff, py::arg("other"), py::kw_only(), py::arg("at") = "end");
   bind_replays(runs);
   module.def("load", load, py::arg("path"), py::kw_only(), py::arg("device") = py::none(),

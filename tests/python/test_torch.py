@@ -3,15 +3,19 @@
 """Tests ashlar.torch on the simulated device, with a fake PyTorch module that calls the plug-in's
 functions like the real PyTorch.
 
-  test_torch.py LIBRARY STANDIN    (in its own process, since an allocator cannot be disabled)"""
+  test_torch.py LIBRARY STANDIN    (in its own process, since an allocator cannot be disabled)
+
+The file is long because it calls every function of the package."""
 
 import ctypes
 import os
 import pathlib
 import subprocess
 import sys
+import threading
 import types
 import unittest
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "python"))
@@ -190,9 +194,142 @@ class EnabledTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "without NUL"):
             self.ashlar.save_snapshot("/tmp/a\0b")
 
+    def test_live_server_serves_metrics_until_closed(self):
+        self.allocate(5 << 20)
+        with self.ashlar.serve_live() as server:
+            self.assertRegex(server.url, "^http://127.0.0.1:[0-9]+/[^/]+/$")
+            with urllib.request.urlopen(server.url + "metrics") as response:
+                self.assertIn(b"ashlar_allocated_bytes", response.read())
+        with self.assertRaises(OSError):
+            urllib.request.urlopen(server.url + "metrics").close()
+        server.close()
+        with self.assertRaisesRegex(ValueError, "port: 70000"):
+            self.ashlar.serve_live(70000)
+
     def test_unknown_device_is_reported(self):
         with self.assertRaisesRegex(self.ashlar.AshlarError, "no device 9"):
             self.ashlar.memory_stats("cuda:9")
+
+    def test_history_can_be_cleared(self):
+        self.ashlar.record_memory_history()
+        self.allocate(1 << 20)
+        self.ashlar.record_memory_history(clear_history=True)
+        memory = self.allocate(2 << 20)
+        trace = self.ashlar.snapshot()["device_traces"][0]
+        self.ashlar.record_memory_history(None)
+        self.assertEqual([entry["addr"] for entry in trace if entry["action"] == "alloc"], [memory])
+
+    def test_history_skips_actions(self):
+        self.ashlar.record_memory_history(clear_history=True, skip_actions=["alloc", "snapshot"])
+        self.torch.current.free(self.torch.current.alloc(2 << 20, 0, None), 2 << 20, 0, None)
+        trace = self.ashlar.snapshot()["device_traces"][0]
+        self.ashlar.record_memory_history(None)
+        actions = {entry["action"] for entry in trace}
+        self.assertIn("free_completed", actions)
+        self.assertFalse(actions & {"alloc", "snapshot"})
+        with self.assertRaisesRegex(ValueError, "skip_actions: 'allocate' is unknown"):
+            self.ashlar.record_memory_history(skip_actions=["allocate"])
+
+    def test_entries_have_metadata_contexts_and_annotations(self):
+        self.ashlar.record_memory_history(clear_history=True)
+        self.ashlar.set_memory_metadata("batch 3")
+        self.assertEqual(self.ashlar.get_memory_metadata(), "batch 3")
+        with self.ashlar.compile_context("outer"), self.ashlar.compile_context("inner"):
+            memory = self.allocate(2 << 20)
+        self.ashlar.set_memory_metadata("")
+        self.allocate(2 << 20)
+        self.ashlar.annotate_memory(memory, "weights")
+        trace = self.ashlar.snapshot()["device_traces"][0]
+        self.ashlar.record_memory_history(None)
+        entries = [(entry["action"], entry["compile_context"], entry["user_metadata"])
+                   for entry in trace if entry["action"] in ("alloc", "annotate")]
+        self.assertEqual(entries, [("alloc", "inner", "batch 3"), ("alloc", "N/A", ""),
+                                   ("annotate", "N/A", "weights")])
+        with self.assertRaisesRegex(ValueError, "without NUL"):
+            self.ashlar.set_memory_metadata("a\0b")
+        with self.assertRaises(self.ashlar.AshlarError):
+            self.ashlar.annotate_memory(4096, "weights")
+
+    def test_stack_of_one_address(self):
+        before = self.allocate(1 << 20)
+        self.ashlar.record_memory_history(clear_history=True)
+        memory = self.allocate(1 << 20)
+        frames = self.ashlar.allocation_traceback(memory)
+        self.ashlar.record_memory_history(None)
+        self.assertGreater(len(frames), 2)
+        self.assertEqual(sorted(frames[0]), ["filename", "line", "name"])
+        self.assertIsNone(self.ashlar.allocation_traceback(before))
+        with self.assertRaisesRegex(ValueError, "not an allocation|no block|not allocated"):
+            self.ashlar.allocation_traceback(4096)
+
+    def test_trim_to_keeps_the_given_bytes(self):
+        self.ashlar.empty_cache()
+        both = [self.torch.current.alloc(64 << 20, 0, None) for _ in range(2)]
+        for memory in both:
+            self.torch.current.free(memory, 64 << 20, 0, None)
+        before = self.ashlar.memory_reserved()
+        released = self.ashlar.trim_to(64 << 20, wait=True)
+        self.assertGreater(released, 0)
+        self.assertEqual(self.ashlar.memory_reserved(), before - released)
+        self.assertLessEqual(self.ashlar.memory_reserved(), 64 << 20)
+        with self.assertRaisesRegex(ValueError, "reserved_bytes: -1"):
+            self.ashlar.trim_to(-1)
+
+    def test_tagged_memory_is_paused_and_resumed(self):
+        with self.ashlar.use_tag("weights"):
+            with self.ashlar.use_tag("weights"):
+                first = self.torch.current.alloc(64 << 20, 0, None)
+            second = self.torch.current.alloc(64 << 20, 0, None)
+        other = self.allocate(64 << 20)
+        before = self.ashlar.memory_reserved()
+        self.ashlar.pause("weights", backup="host")
+        self.assertLessEqual(self.ashlar.memory_reserved(), before - (128 << 20))
+        self.ashlar.pause("weights", backup="host")
+        self.ashlar.empty_cache()
+        self.ashlar.resume("weights")
+        self.assertGreaterEqual(self.ashlar.memory_reserved(), 192 << 20)
+        for memory in (first, second):
+            self.torch.current.free(memory, 64 << 20, 0, None)
+        self.assertIsNotNone(other)
+        self.ashlar.empty_cache()
+        self.assertLess(self.ashlar.memory_reserved(), before - (64 << 20))
+        with self.assertRaisesRegex(ValueError, "weights"):
+            self.ashlar.pause("weights")  # no memory has the tag any more
+        with self.assertRaisesRegex(ValueError, "tag: ''"):
+            self.ashlar.resume("")
+        with self.assertRaisesRegex(ValueError, "backup: 'disk'"):
+            self.ashlar.pause("weights", backup="disk")
+
+    def test_threads_use_a_tag_together(self):
+        inside = threading.Barrier(2)
+        allocated = []
+
+        def allocate():
+            with self.ashlar.use_tag("shared"):
+                inside.wait(60)  # both threads are routed at the same time
+                allocated.append(self.torch.current.alloc(2 << 20, 0, None))
+                inside.wait(60)
+
+        threads = [threading.Thread(target=allocate) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        before = self.ashlar.memory_reserved()
+        self.ashlar.pause("shared")
+        self.assertLessEqual(self.ashlar.memory_reserved(), before - (4 << 20))
+        self.ashlar.resume("shared")
+        for memory in allocated:
+            self.torch.current.free(memory, 2 << 20, 0, None)
+
+    def test_adapter_is_an_allocator_of_pytorch(self):
+        done = in_a_process("import test_torch as t\n"
+                            "sys.modules['torch'] = torch = t.fake_torch()\n"
+                            "from ashlar.allocators.torch import ashlar_torch_allocator as found\n"
+                            "from ashlar.allocators.torch import ashlar_torch_allocator as again\n"
+                            "print(found is again, found.alloc(5 << 20, 0, None) is not None)",
+                            ASHLAR_TORCH_BACKEND="sim")
+        self.assertEqual(done.stdout, "True True\n", done.stderr)
 
     def test_history_rejects_unknown_values(self):
         with self.assertRaisesRegex(ValueError, "expected"):
@@ -214,6 +351,13 @@ class ProcessTest(unittest.TestCase):
             "import ashlar.torch; ashlar.torch.enable()")
         self.assertIn("already uses the GPU", done.stderr)
         self.assertNotEqual(done.returncode, 0)
+
+    def test_settings_that_name_another_allocator_are_rejected(self):
+        done = in_a_process("import test_torch; sys.modules['torch'] = test_torch.fake_torch()\n"
+                            "import ashlar.torch; ashlar.torch.enable()",
+                            PYTORCH_CUDA_ALLOC_CONF="backend: cudaMallocAsync")
+        self.assertRegex(done.stderr, "RuntimeError: PYTORCH_CUDA_ALLOC_CONF names the allocator "
+                                      "cudaMallocAsync")
 
     def test_invalid_options_are_rejected(self):
         done = in_a_process("import test_torch; sys.modules['torch'] = test_torch.fake_torch()\n"

@@ -25,7 +25,7 @@ struct ControlTable {
   void (*set_result)(const std::string& call, Code code);
   size_t (*multicast_count)();  // number of multicast objects that are not released
   size_t (*extent_count)();     // number of extents that are not released
-  size_t (*multimem_count)();   // number of launched multicast kernels
+  size_t (*multimem_count)();   // number of launched multimem kernels
 };
 
 // REQUIRES: `library` is the path of a stand-in driver. Throws if it cannot be loaded.

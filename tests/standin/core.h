@@ -78,8 +78,9 @@ class Core {
   size_t device_count() { return machine().device_count(); }
   Device& device(size_t index) { return machine().device(DeviceIndex(index)); }
 
-  // Makes the driver function `call` return `code`; kDone makes it work again. Supports functions
-  // that take multicast objects or fabric handles; calls with other arguments are not affected.
+  // Makes the driver function `call` return `code`; kDone makes it work again. Supports the
+  // cuMulticast* functions, and the functions that map, export or import multicast objects or
+  // fabric handles; calls with other arguments are not affected.
   void set_result(const std::string& call, Code code);
   Code result_of(std::string_view call);
 
@@ -116,7 +117,7 @@ class Core {
   MulticastTable& multicasts() { return multicasts_; }
   size_t multicast_count() { return multicasts_.count(); }
   size_t extent_count();
-  // Counts launched multicast kernels.
+  // Counts a launch of a multimem kernel.
   void count_multimem_launch() { multimem_count_.fetch_add(1, std::memory_order_relaxed); }
   size_t multimem_count() const { return multimem_count_.load(std::memory_order_relaxed); }
 

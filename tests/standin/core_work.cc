@@ -156,12 +156,18 @@ Code Core::instantiate(uint64_t graph, uint64_t& exec) {
 
 Code Core::launch(size_t on, uint64_t exec, uint64_t stream) {
   uint64_t graph = 0;
+  std::shared_ptr<Objects> objects;
   {
     const std::lock_guard lock(mutex_);
     graph = find_or_abort(graph_execs_, "graph exec", exec);
+    objects = find_or_abort(graphs_, "graph", graph).objects;
   }
   Device& owner = device(device_of_stream(on, stream));
-  return code_of(owner.launch_graph(GraphId(graph), StreamId(stream)));
+  const Status launched = owner.launch_graph(GraphId(graph), StreamId(stream));
+  if (!launched.ok() || objects->empty()) return code_of(launched);
+  // The launch owns the user objects until it has ended. If the launch is captured, the graph owns
+  // them as well.
+  return code_of(owner.call_host(StreamId(stream), [objects] {}));
 }
 
 Code Core::destroy_exec(uint64_t exec) {

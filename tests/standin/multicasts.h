@@ -40,7 +40,7 @@ class MulticastTable {
   Code create(const ObjectOptions& options, uint64_t& object);
   Code export_fd(uint64_t object, int& fd);
   Code export_fabric(uint64_t object, void* handle);
-  // Return empty if `fd` or `handle` is not a multicast object.
+  // These functions return nullopt if `fd` or `handle` does not refer to a multicast object.
   std::optional<Code> import_fd(int fd, uint64_t& object);
   std::optional<Code> import_fabric(const void* handle, uint64_t& object);
   Code add(uint64_t object, const Uuid& device);

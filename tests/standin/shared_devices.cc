@@ -27,7 +27,8 @@ Access access_from(const MemAccessDesc& wanted) {
   return wanted.flags == abi::kAccessRead ? Access::kRead : Access::kNone;
 }
 
-// Returns an offset for small host memory, which CUDA 13 packs instead of aligning it to pages.
+// Returns the offset of a host allocation from a page boundary. CUDA 13 packs small allocations
+// instead of aligning them to pages.
 size_t packed_offset(size_t bytes) {
   constexpr size_t kOffset = 512;
   return bytes <= kMiB ? kOffset : 0;

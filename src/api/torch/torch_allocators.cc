@@ -43,20 +43,20 @@ ashlar_allocator& TorchAllocators::make(int device) {
   Device* found = unwrap(process_device(backend, index));
   const AllocatorOptions options = options_ ? parse_options(*options_) : options_from_environment();
   auto made = std::make_unique<ashlar_allocator>(*found, options);
+  // PyTorch numbers its own pools from 1 in both parts of the id.
+  AllocatorAccess::start_pool_ids_above(made->allocator.pools(), kLastTorchPoolId);
   is_used_ = true;
   existing = made.release();
   allocators_[index].store(existing, std::memory_order_release);
+  const size_t count = count_.load(std::memory_order_relaxed);
+  created_[count] = existing;
+  count_.store(count + 1, std::memory_order_release);
   return *existing;
 }
 
 ashlar_allocator* TorchAllocators::owner_of(const void* memory) const {
-  for (const std::atomic<ashlar_allocator*>& slot : allocators_) {
-    ashlar_allocator* existing = slot.load(std::memory_order_acquire);
-    if (existing == nullptr) continue;
-    const Block* block = existing->engine.addresses().find(DeviceAddress::of(memory));
-    if (block != nullptr && block->is_allocated()) return existing;
-  }
-  return nullptr;
+  const Found found = find(memory);
+  return found.block != nullptr && found.block->is_allocated() ? found.allocator : nullptr;
 }
 
 }  // namespace ashlar::torch

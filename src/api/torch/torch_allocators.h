@@ -18,6 +18,9 @@ namespace ashlar::torch {
 class TorchAllocators {
  public:
   static constexpr size_t kMaxDevices = 64;  // device numbers must be below this
+  // Pools that Ashlar's own interfaces create have greater ids, so that they never equal PyTorch's.
+  // JavaScript represents all ids up to 2^53 exactly, as the viewers of snapshots require.
+  static constexpr uint64_t kLastTorchPoolId = uint64_t{1} << 40;
 
   static TorchAllocators& instance();
 
@@ -35,15 +38,26 @@ class TorchAllocators {
     }
     return make(device);
   }
-  // Returns the allocator that the memory is allocated from; null if there is none.
+  // Returns the allocator with a live allocation at this address; null if no allocator has one.
   ashlar_allocator* owner_of(const void* memory) const;
 
   template <typename Visit>
   void for_each(const Visit& visit) {
-    for (std::atomic<ashlar_allocator*>& slot : allocators_) {
-      ashlar_allocator* existing = slot.load(std::memory_order_acquire);
-      if (existing != nullptr) visit(*existing);
+    for (size_t i = 0; i < count_.load(std::memory_order_acquire); ++i) visit(*created_[i]);
+  }
+  struct Found {
+    ashlar_allocator* allocator = nullptr;
+    Block* block = nullptr;
+  };
+  // Returns the block that starts at the address, with its allocator; {null, null} if no block
+  // starts there. The block may have been freed.
+  Found find(const void* memory) const {
+    const size_t count = count_.load(std::memory_order_acquire);
+    for (size_t i = 0; i < count; ++i) {
+      Block* block = created_[i]->engine.addresses().find(DeviceAddress::of(memory));
+      if (block != nullptr) return {created_[i], block};
     }
+    return {};
   }
 
  private:
@@ -51,6 +65,10 @@ class TorchAllocators {
 
   // Indexed by device number. Never destroyed: at exit, memory is left to the driver.
   std::array<std::atomic<ashlar_allocator*>, kMaxDevices> allocators_{};
+  // The same allocators, in the order of their creation, so that a search visits no empty slots. An
+  // element is written once, before the release store of the count that includes it.
+  std::array<ashlar_allocator*, kMaxDevices> created_{};
+  std::atomic<size_t> count_{0};
 
   Mutex mutex_;
   bool is_used_ ASHLAR_GUARDED_BY(mutex_) = false;

@@ -33,7 +33,7 @@ struct SourceLocation {
   uint32_t line;
 };
 
-// A handle to a library, if it is already loaded.
+// A handle to a library; null if the library is not loaded in this process.
 class Library {
  public:
   explicit Library(const char* name) : library_(::dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) {}
@@ -53,7 +53,7 @@ class Library {
 
 using Constructor = void (*)(void* object, SourceLocation where, std::string message);
 
-// Calls the virtual destructor.
+// The destructor that the C++ runtime calls for the exception object.
 void destroy(void* object) { static_cast<std::exception*>(object)->~exception(); }
 
 // Throws c10::OutOfMemoryError with symbols of the library. Returns if the library lacks a symbol.

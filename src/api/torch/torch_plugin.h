@@ -22,7 +22,7 @@ extern "C" {
 
 // Sets the back end, and the options in the format of ashlar_allocator_create. If an argument is
 // null, or if this function is not called, the environment determines the value. Returns
-// ASHLAR_INVALID_ARGUMENT if an allocator exists already.
+// ASHLAR_INVALID_ARGUMENT if the options are invalid or an allocator exists already.
 ASHLAR_C_API ashlar_status ashlar_torch_configure(const char* backend,
                                                   const char* options) noexcept;
 // Returns the allocator of a PyTorch device, for statistics and snapshots. Null on error; see
@@ -38,7 +38,7 @@ ASHLAR_C_API void ashlar_torch_free(void* memory, size_t bytes, int device, void
 // ashlar_torch_free.
 ASHLAR_C_API void* ashlar_torch_pool_alloc(size_t bytes, int device, void* stream) noexcept;
 
-// Hooks.
+// Hooks of the CUDAPluggableAllocator, which ashlar.torch sets (_HOOKS in torch.py).
 ASHLAR_C_API void ashlar_torch_init(int device_count) noexcept;
 ASHLAR_C_API void ashlar_torch_reset();
 ASHLAR_C_API void ashlar_torch_memory_fraction(double fraction, int device);

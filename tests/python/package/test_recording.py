@@ -17,16 +17,16 @@ LEAKY = TRACES / "leaky.pickle.xz"
 
 
 def tool_json(*arguments):
-    answer = run_cli(*arguments, "--json")
-    assert answer.returncode in (0, 1), answer.stderr
-    return json.loads(answer.stdout)
+    ended = run_cli(*arguments, "--json")
+    assert ended.returncode in (0, 1), ended.stderr
+    return json.loads(ended.stdout)
 
 
-def without(answer, *names):
-    return {name: value for name, value in answer.items() if name not in names}
+def without(result, *names):
+    return {name: value for name, value in result.items() if name not in names}
 
 
-@pytest.mark.parametrize("command", ["report", "leaks", "tune", "oom"])
+@pytest.mark.parametrize("command", ["report", "leaks", "annotate", "tune", "oom"])
 def test_results_match_command_line(command):
     for path in (OOM, LEAKY):
         assert getattr(ashlar.load(path), command)() == tool_json(command, path)
@@ -34,10 +34,10 @@ def test_results_match_command_line(command):
 
 def test_replay_matches_command_line():
     recording = ashlar.load(OOM)
-    told = tool_json("replay", OOM, "--engine", "paged", "--conf", "policy:lean",
-                            "--capacity", "80GiB")
+    expected = tool_json("replay", OOM, "--engine", "paged", "--conf", "policy:lean",
+                         "--capacity", "80GiB")
     found = recording.replay(engine="paged", conf="policy:lean", capacity=80 << 30)
-    assert without(found, "seconds") == without(told, "seconds")
+    assert without(found, "seconds") == without(expected, "seconds")
     assert recording.replay()["engine"] == "classic"
     assert recording.replay(capacity="80GiB", cap="100MiB")["ooms"] > 0
 
@@ -47,7 +47,7 @@ def test_diff_matches_command_line():
     assert base.diff(now) == tool_json("diff", OOM, LEAKY)
     assert base.diff(now, at="peak") == tool_json("diff", OOM, LEAKY, "--at", "peak")
     with pytest.raises(ashlar.InvalidArgument, match="expected .end. or .peak."):
-        base.diff(now, at="lunch")
+        base.diff(now, at="middle")
 
 
 def test_parts_match_report():
@@ -59,6 +59,53 @@ def test_parts_match_report():
     peaks = recording.peaks()
     assert peaks["peak_reserved_bytes"] == report["peak_reserved_bytes"]
     assert sum(use["bytes"] for use in peaks["stacks"]) == causes["requested_bytes"]
+
+
+PROGRAM = TRACES.parents[2] / "benchmarks" / "gpu" / "recordings" / "programs.py"
+TRANSFORMER = TRACES.parent / "recordings" / "transformer.pickle.xz"
+
+
+def test_report_groups_allocations_at_the_peak():
+    recording = ashlar.load(TRANSFORMER)
+    for by in ("category", "phase"):
+        assert recording.report(by=by) == tool_json("report", TRANSFORMER, "--by", by)
+    groups = {"attention": r"train\.py:3[6-8]$", "optimizer": re.compile("/optim/")}
+    assert recording.report(groups=groups) == tool_json(
+        "report", TRANSFORMER, "--group", r"attention=train\.py:3[6-8]$",
+        "--group", "optimizer=/optim/")
+    assert "groups" not in recording.report()["at_peak"]
+    with pytest.raises(ashlar.InvalidArgument, match="expected .stack., .category."):
+        recording.report(by="colour")
+    with pytest.raises(ashlar.InvalidArgument, match="groups: .* .expected regular expressions"):
+        recording.report(groups={"broken": "("})
+    with pytest.raises(ashlar.InvalidArgument, match="exclude each other"):
+        recording.report(by="phase", groups=groups)
+
+
+def test_training_has_categories_iterations_and_phases():
+    recording = ashlar.load(TRANSFORMER)
+    training, report = recording.training(), recording.report()
+    assert training.categories == report.categories
+    assert training.iterations == report.iterations
+    assert training.iteration_count == 6 == training.iterations["complete"]
+    assert training.phases[0]["first_entry"] == 0
+    assert training.phases[-1]["end_entry"] == report.entries
+    assert {"forward", "backward", "optimizer"} <= {each["phase"] for each in training.phases}
+
+
+def test_annotate_reads_source_in_given_folders(tmp_path):
+    recording = ashlar.load(TRANSFORMER)
+    assert recording.annotate().files[0]["source"] is None
+    path = tmp_path / "train.py"
+    path.write_bytes(PROGRAM.read_bytes())
+    for source in (tmp_path, str(tmp_path), [tmp_path]):
+        lines = recording.annotate(source=source)
+        assert lines.files[0]["source"] == str(path)
+        assert "self.qkv(x)" in lines.files[0]["lines"][0]["text"]
+    assert lines == tool_json("annotate", TRANSFORMER, "--source", tmp_path)
+    assert "q, k, v = self.qkv(x)" in str(lines) and "self.qkv(x)" in lines._repr_html_()
+    with pytest.raises(ashlar.InvalidArgument, match="expected a folder"):
+        recording.annotate(source=path)
 
 
 def test_results_are_copies():
@@ -75,8 +122,8 @@ def test_summary_needs_no_trace(allocator, tmp_path):
     summary = recording.summary()
     assert summary["entries"] == 0 and summary["seconds"] is None
     assert summary["live_bytes_at_end"] == 1 << 20
-    with pytest.raises(ashlar.FormatError, match="no history"):
-        recording.report()
+    assert recording.report()["at_peak"]["requested_bytes"] == 1 << 20
+    assert "history" in recording.replay()["cannot_tell"]
     kept.free()
 
 
@@ -132,12 +179,12 @@ def test_messages_support_invalid_utf8(tmp_path):
 
 
 def test_loads_snapshot_from_memory(allocator):
-    there = ashlar.load(LEAKY).summary()
+    from_file = ashlar.load(LEAKY).summary()
     content = LEAKY.read_bytes()
     for given in (content, bytearray(content), memoryview(content), lzma.decompress(content),
                   pickle.loads(lzma.decompress(content))):
         found = ashlar.load(given).summary()
-        assert without(found, "file") == without(there, "file")
+        assert without(found, "file") == without(from_file, "file")
     assert ashlar.load(content).summary()["file"] == "bytes"
     with pytest.raises(ashlar.FormatError, match="snapshot: "):
         ashlar.load({"no": "snapshot"})
@@ -179,14 +226,14 @@ def test_html_page_contains_all_runs(tmp_path):
 
 def test_rejects_invalid_limits():
     recording = ashlar.load(LEAKY)
-    for ask in (recording.replay, recording.tune, recording.oom):
+    for analysis in (recording.replay, recording.tune, recording.oom):
         for wrong in ("12x", -5, 0, 1.5):
             with pytest.raises(ashlar.InvalidArgument, match="cap: "):
-                ask(cap=wrong)
-    for ask in (recording.tune, recording.oom):
+                analysis(cap=wrong)
+    for analysis in (recording.tune, recording.oom):
         for wrong in (-1, "all", 1.5):
             with pytest.raises(ashlar.InvalidArgument, match="jobs: "):
-                ask(jobs=wrong)
+                analysis(jobs=wrong)
     with pytest.raises(ValueError, match="nonsense"):
         recording.replay(conf="nonsense:1")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads and the GIL: waiting calls release it, and there are no data races."""
+"""Threads and the GIL: calls that wait release the GIL, and concurrent calls have no data races."""
 
 import collections
 import random

@@ -86,9 +86,12 @@ def test_closed_view_releases_memory(allocator):
     view = buffer.host_view()
     with view:
         pass
+    with view:  # again
+        pass
     buffer.free()
-    del view, buffer
     assert live_bytes(allocator) == 0
+    with pytest.raises(ashlar.InvalidArgument, match="was freed"):
+        view.__enter__()
 
 
 def test_read_only_views_cannot_be_written(allocator):
@@ -263,25 +266,25 @@ def test_unsupported_dlpack_requests_raise_buffer_error(allocator):
 
 
 def test_exported_memory_synchronizes_streams(machine, allocator):
-    own, taker = ashlar.Stream(machine.device(0)), ashlar.Stream(machine.device(0))
+    own, consumer = ashlar.Stream(machine.device(0)), ashlar.Stream(machine.device(0))
     buffer = allocator.allocate(1 << 20, own)
     address = buffer.address
-    machine.pause_stream(taker)
-    busy = allocator.allocate(64, taker)
+    machine.pause_stream(consumer)
+    busy = allocator.allocate(64, consumer)
     busy.fill(1)
-    capsule = buffer.array().__dlpack__(stream=taker.handle)
+    capsule = buffer.array().__dlpack__(stream=consumer.handle)
     buffer.free()
     del capsule
-    assert allocator.allocate(1 << 20, own).address != address, "the taker may still use it"
-    machine.resume_stream(taker)
+    assert allocator.allocate(1 << 20, own).address != address, "the consumer may still use it"
+    machine.resume_stream(consumer)
 
 
 def test_exported_memory_keeps_stream_alive(machine, allocator):
-    own, taker = ashlar.Stream(machine.device(0)), ashlar.Stream(machine.device(0))
+    own, consumer = ashlar.Stream(machine.device(0)), ashlar.Stream(machine.device(0))
     buffer = allocator.allocate(1 << 20, own)
-    capsule = buffer.array().__dlpack__(stream=taker)
-    handle = taker.handle
-    del taker
+    capsule = buffer.array().__dlpack__(stream=consumer)
+    handle = consumer.handle
+    del consumer
     gc.collect()
     ashlar.Event(machine.device(0)).record(handle)  # rejects a destroyed stream
     buffer.free()

@@ -239,15 +239,16 @@ TEST_F(LiveServerTest, PortRequiresToken) {
   EXPECT_EQ(code_of(exchange(live, text("/", kToken, "/metrics"))), 200);
   EXPECT_EQ(code_of(exchange(live, "/metrics", text("Authorization: Bearer ", kToken, "\r\n"))),
             200);
-  EXPECT_EQ(code_of(exchange(live, "/metrics")), 404);
-  EXPECT_EQ(code_of(exchange(live, "/metrics", "Authorization: Bearer \r\n")), 404);
-  EXPECT_EQ(code_of(exchange(live, "/metrics", "Authorization: Bearer a-token-of-012345678x\r\n")),
-            404);
-  EXPECT_EQ(code_of(exchange(live, "/metrics", text("Authorization: Basic ", kToken, "\r\n"))),
-            404);
-  EXPECT_EQ(code_of(exchange(live, "/stats/metrics")), 404);
+  const auto code_with = [&](const std::string& authorization) {
+    return code_of(exchange(live, "/metrics", text("Authorization: ", authorization, "\r\n")));
+  };
+  EXPECT_EQ(code_of(exchange(live, "/metrics")), 401);
+  EXPECT_EQ(code_with("Bearer "), 401);
+  EXPECT_EQ(code_with(text("Basic ", kToken)), 401);
+  EXPECT_EQ(code_with("Bearer a-token-of-012345678x"), 403);
+  EXPECT_EQ(code_of(exchange(live, "/stats/metrics")), 403);
   EXPECT_THAT(exchange(live, text("/ticket/", std::string(32, '0'))),
-              AllOf(HasSubstr(" 404 "), HasSubstr("not found")))
+              AllOf(HasSubstr(" 403 "), HasSubstr("the token is wrong")))
       << "one-time tokens are disabled";
   EXPECT_EQ(code_of(exchange(live, text("/", kToken, "/../../etc/passwd"))), 404);
 }

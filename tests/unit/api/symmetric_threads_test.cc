@@ -118,8 +118,8 @@ TEST(SymmetricLeasesConcurrency, RejectsDifferentLeasesOnAllRanks) {
   EXPECT_EQ(ended[0], ended[1]);
 }
 
-// There are more ranks than the one-step barrier supports. Leases are long because there are also
-// more ranks than cores.
+// There are more ranks than kAllToAllRanks, so the barriers use the dissemination algorithm. Leases
+// are long because there are also more ranks than cores.
 TEST(SymmetricThreadsConcurrency, BarriersAndReductionsWorkFor80Ranks) {
   constexpr int kRanks = 80;
   const auto ended = on_threads(kRanks, [](const RankSpec& rank) {
