@@ -7,7 +7,14 @@ set(ASHLAR_PYTHON_FILES
   python/ashlar/_ashlar.pyi
   python/ashlar/_display.py
   python/ashlar/_library.py
+  python/ashlar/_native.py
   python/ashlar/_recording.py
+  python/ashlar/_results.py
+  python/ashlar/_sections.py
+  python/ashlar/allocators/__init__.py
+  python/ashlar/allocators/cupy.py
+  python/ashlar/allocators/numba.py
+  python/ashlar/allocators/torch.py
   python/ashlar/errors.py
   python/ashlar/py.typed
   python/ashlar/torch.py)

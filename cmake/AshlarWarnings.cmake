@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# ashlar_warnings, a target with the warnings that the project is free of. They are not propagated
-# to users of the library.
+# Defines the target ashlar_warnings, which enables compiler warnings for the project's own code.
+# They are not propagated to users of the library.
 add_library(ashlar_warnings INTERFACE)
 target_compile_options(ashlar_warnings INTERFACE
   -Wall

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OpenSHMEM over Ashlar: each PE writes to its neighbour, and all PEs add what they received.
-// Run it with: ashlar symm-run -n 4 shmem_ring
+// Run it with: ashlar run -n 4 shmem_ring
 #include <shmem.h>
 #include <stdio.h>
 

@@ -37,7 +37,7 @@ struct Settings {
   bool use_threads = false;
 };
 
-// Memory of all ranks, and slots for the plain barrier.
+// Shared memory of all ranks, with slots for the plain barrier.
 struct Memory {
   std::vector<std::byte*> pads;
   std::vector<std::byte*> buffers;

@@ -38,10 +38,10 @@ ucp_request_param_t word_param() {
   return param;
 }
 
-ucp_request_param_t word_param(uint64_t& answer) {
+ucp_request_param_t word_param(uint64_t& reply) {
   ucp_request_param_t param = word_param();
   param.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-  param.reply_buffer = &answer;
+  param.reply_buffer = &reply;
   return param;
 }
 

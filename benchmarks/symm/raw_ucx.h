@@ -60,7 +60,7 @@ class RawUcx {
   std::span<std::byte> local_{};  // this rank's memory
   ucp_rkey_h key_ = nullptr;
   uint64_t remote_address_ = 0;    // the address of the other rank's memory
-  uint64_t posted_amount_ = 0;     // UCX reads it until `flush` returns
+  uint64_t posted_amount_ = 0;     // operand of posted additions, which UCX reads until `flush`
   std::vector<void*> requests_{};  // the requests of posted operations
 };
 

@@ -10,7 +10,7 @@
 // Memory belongs to the stream it was allocated on. A freed block is reused immediately by later
 // allocations on that stream, because their work runs after the work that used the block. If
 // another stream uses the block as well, declare that use with record_stream: the block is then
-// not reused before the work queued in that stream is done.
+// not reused before the work that is queued in that stream at the time of the free is done.
 //
 // Pools, history, sharing, statistics and hooks are parts of an allocator: ashlar/pool.h,
 // ashlar/history.h, ashlar/sharing.h, ashlar/stats.h and ashlar/hooks.h.
@@ -61,7 +61,7 @@ class ASHLAR_EXPORT Allocator {
   DeviceAddress allocate_raw(size_t bytes, StreamId stream = kDefaultStream);
   // Frees memory from allocate_raw. Ignores the null address. Throws InvalidArgument, and changes
   // nothing, if the address is not allocated. Throws DeviceError if the device fails; the memory
-  // then stays pending, and a later allocation retries the free.
+  // then stays pending, and a later allocation or trim retries the free.
   void free_raw(DeviceAddress address);
   // Like Buffer::record_stream, for memory from allocate_raw. Throws InvalidArgument if the address
   // is not allocated.
@@ -69,13 +69,13 @@ class ASHLAR_EXPORT Allocator {
   // Like Buffer::record_stream, for a stream of another device.
   void record_stream(DeviceAddress address, Device& device, StreamId stream);
 
-  // Returns cached memory to the device, except memory of retained pools. Waits for pending frees,
-  // except during a capture: it then keeps memory for which it would have to wait.
+  // Returns cached memory to the device, except memory of retained pools. Waits for pending frees.
+  // During a capture, does not wait, and also keeps all memory of the default pool.
   void trim();
   // Releases whole extents or segments to the device until at most `reserved_bytes` are reserved or
   // nothing more can be released. Returns the number of bytes released. Starts with the memory that
-  // is least likely to be reused. By default, does not wait, and keeps memory that queued work may
-  // still use.
+  // is least likely to be reused. By default (TrimWait::kNever), does not wait, and keeps memory
+  // that queued work may still use. Keeps the same pools as `trim`.
   size_t trim_to(size_t reserved_bytes, const TrimOptions& options = {});
 
   // Limits the allocator to a fraction of the device's capacity; 1 removes the limit. Throws

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Includes the whole C++ API of the library ashlar::ashlar. For shorter compile times, include the
+// Includes the C++ API of the library ashlar::ashlar, except the launch of symmetric jobs
+// (ashlar/launch.h) and the TCP store (ashlar/tcp_store.h). For shorter compile times, include the
 // headers that you use. Redis (ashlar/redis_store.h), UCX (ashlar/ucx_transport.h), OpenSHMEM
-// (ashlar/shmem/shmem.h) and C (ashlar/c/ashlar.h) are separate.
+// (ashlar/shmem/shmem.h) and C (ashlar/c/ashlar.h) have separate headers.
 //
 // Errors: see ashlar/errors.h.
 #pragma once

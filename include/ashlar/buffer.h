@@ -35,9 +35,9 @@ class ASHLAR_EXPORT Buffer {
   size_t bytes() const { return bytes_; }             // the requested size
   explicit operator bool() const { return !address_.is_null(); }
 
-  // Declares that work queued on `stream` uses the buffer: after the free, the memory is not reused
-  // before that work is done. The call is not needed for the stream of the allocation. Throws
-  // InvalidArgument if the buffer is empty.
+  // Declares that work on `stream` uses the buffer: after the free, the memory is not reused before
+  // the work that is queued on `stream` at the time of the free is done. The call is not needed for
+  // the stream of the allocation. Throws InvalidArgument if the buffer is empty.
   void record_stream(StreamId stream);
   // Like the function above, for a stream of another device.
   void record_stream(Device& device, StreamId stream);

@@ -39,8 +39,8 @@ class Deadline {
     if (is_never()) return std::chrono::nanoseconds::max();
     return std::max<std::chrono::nanoseconds>(at_ - Clock::now(), std::chrono::nanoseconds(0));
   }
-  // Returns the remaining time as a timeout for poll(2), rounded up so that only a passed deadline
-  // yields 0. Returns -1 if the deadline never passes.
+  // Returns the remaining time as a timeout for poll(2), but at most 10^9 ms. Rounds up, so that
+  // only a passed deadline yields 0. Returns -1 if the deadline never passes.
   int poll_timeout_ms() const {
     if (is_never()) return -1;
     const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(left()).count();

@@ -27,8 +27,9 @@
 //  Threads        Any function may be called from any thread. There is no "current device". The
 //                 caller must not release an object (free, release, destroy, unmap) while another
 //                 thread passes it to a call.
-//  Blocking       Only synchronize_* functions wait for device work. `free` and `free_host` may
-//                 wait, as real drivers do; unmap, release and set_access do not.
+//  Blocking       Only synchronize_* functions wait for device work, except that `free` and
+//                 `free_host` may wait, as real drivers do. In particular, unmap, release and
+//                 set_access do not wait.
 //  Streams        Work in one stream runs in order. Only events order work across streams. The
 //                 default stream has no special semantics. A stream id is the driver's handle, so
 //                 that programs can pass streams they created with the driver; see
@@ -140,8 +141,8 @@ struct DriverPoolStats {
   size_t used_peak_bytes = 0;
 };
 
-// Selects the threads whose blocking calls invalidate a capture. See the section "capture" of
-// Device.
+// Selects the threads whose blocking calls invalidate a capture; see the section "capture" of
+// `Device`.
 enum class CaptureMode { kGlobal, kThreadLocal, kRelaxed };
 
 enum class CaptureStatus { kNone, kActive, kInvalidated };

@@ -3,7 +3,8 @@
 // Opens the devices of a vendor's driver. The driver is loaded at run time, so that one binary runs
 // on machines with and without it.
 //
-// Errors: functions throw; their `try_` forms return a Result whose status the comments name.
+// Errors: functions throw; their `try_` forms return a Result. Comments name the status kinds of
+// the `try_` forms.
 #pragma once
 
 #include <cstddef>

@@ -3,8 +3,9 @@
 // Recording of an allocator's operations and of the call stacks behind them.
 //
 // Recording is off by default. While it is on, every operation, except those that
-// HistoryOptions::skip_actions lists, is written to a ring buffer of `max_entries` entries. Stacks
-// are stored as return addresses and resolved to names when a snapshot is taken.
+// HistoryOptions::skip_actions lists, is written to a ring buffer of `max_entries` entries. If host
+// memory is exhausted, the history omits operations. Stacks are stored as return addresses and
+// resolved to names when a snapshot is taken.
 //
 // Errors: functions throw; a `FrameProvider` must not.
 #pragma once
@@ -36,7 +37,7 @@ enum class RecordContext {
 
 // Supplies stack frames of another language, such as Python. Its functions are called with no lock
 // held and must not throw. `gather` and `keep` run on the thread whose stack is recorded,
-// `describe` on the thread that takes a snapshot.
+// `describe` on the thread that takes a snapshot or queries the stack of a block.
 class ASHLAR_EXPORT FrameProvider {
  public:
   virtual ~FrameProvider() = default;
@@ -74,7 +75,7 @@ class ASHLAR_EXPORT AllocatorHistory {
   void stop();
   bool is_recording() const;
 
-  // Marks this moment in the history, if recording. See also `Region`.
+  // Adds an annotation with the current time to the history, if recording. See also `Region`.
   void annotate(std::vector<std::pair<std::string, std::string>> fields);
   // Records a string for a live block, if recording. Throws InvalidArgument if no block starts at
   // the address.

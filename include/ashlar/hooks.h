@@ -30,10 +30,10 @@ struct OomNotice {
 //
 // The callbacks are called one at a time, in order, with no lock held. A callback may allocate and
 // free, but must not call pause or resume, and must not throw. before_unmap receives exactly the
-// ranges that after_map received; they are never split or merged. Segments that are never remapped
-// are not reported; use a tracker for them. A segment is never remapped if it comes from a
-// SegmentSource, belongs to a pool with PoolOptions::no_split, is on a device without virtual
-// memory, or holds a block that was allocated while caching was off.
+// ranges that after_map received; they are never split or merged. Plain segments, which are not
+// mapped from extents, are not reported; use a tracker for them. A segment is plain if it comes
+// from a SegmentSource, belongs to a pool with PoolOptions::no_split, is on a device without
+// virtual memory, or holds a block that was allocated while caching was off.
 struct RemapObserver {
   // Called when all work on the range is done. The memory stays mapped until the callback returns.
   std::function<void(AddressRange range)> before_unmap{};

@@ -50,7 +50,7 @@ class ASHLAR_EXPORT HostBuffer {
   size_t bytes() const { return bytes_; }    // the requested size
   explicit operator bool() const { return data_ != nullptr; }
 
-  // Returns the buffer as an array of T. The contents are uninitialized.
+  // Returns the buffer as an array of T.
   template <typename T>
   std::span<T> as() const {
     static_assert(std::is_trivially_copyable_v<T>, "devices copy bytes, not objects");

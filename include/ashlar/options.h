@@ -30,8 +30,8 @@ enum class EngineKind {
 // measurements.
 enum class PagedPolicy { kFast, kBalanced, kLean };
 
-// The address space that an expandable segment reserves: a fraction of the device's capacity or a
-// number of bytes, whichever is set. At most 9/8 of the capacity.
+// The address space that an expandable segment reserves: `bytes` or, if that is 0, a fraction of
+// the device's capacity. The maximum is 9/8 of the capacity; larger values count as the maximum.
 struct ReserveSize {
   double capacity_fraction = 0;
   size_t bytes = 0;
@@ -41,7 +41,7 @@ struct ReserveSize {
 // Options of pinned host memory (HostAllocator).
 struct PinnedOptions {
   bool use_background_threads = false;  // poll events from a background thread
-  bool use_host_register = false;       // use malloc and register_host instead
+  bool use_host_register = false;       // pin host memory with register_host, not allocate_host
   size_t register_thread_count = 1;     // threads that touch pages before pinning; a power of two
   size_t reserve_segment_bytes = 0;     // size of a segment that is pinned at construction and kept
   std::optional<size_t> max_round_bytes{};   // larger requests are not rounded
@@ -85,21 +85,28 @@ struct AllocatorOptions {
   // bytes. If unset, large_segment_bytes applies.
   std::optional<size_t> max_non_split_rounding_bytes{};
   std::array<uint32_t, kRoundupSlotCount> roundup_power2_divisions{};  // 0 and 1: no rounding
-  bool expandable_segments = false;
-  // Makes the memory of expandable segments shareable with other processes. Each granule is then a
-  // separate system object; on the simulated device it costs a file descriptor.
+  bool expandable_segments = false;  // segments grow in place, on devices with virtual memory
+  // Makes the memory of the paged engine and of expandable segments shareable with other processes.
+  // Each extent is then a separate system object; on the simulated device it costs a file
+  // descriptor. As text, the option is called expandable_segments_ipc.
   bool shareable_expandable_segments = false;
+  // The address space of an expandable segment, for all streams and by name of a stream class
+  // (Allocator::set_stream_class). If unset, a segment reserves 9/8 of the capacity, unless
+  // Allocator::set_default_class_fraction sets another size.
   std::optional<ReserveSize> expandable_reserve{};
   std::map<std::string, ReserveSize> expandable_reserve_by_class{};
 
   bool caching = true;  // false, for memory checkers: every allocation is a device allocation
 
   // Limits.
-  double memory_fraction = 1.0;             // fraction of the device's capacity; 1: no limit
-  double garbage_collection_threshold = 0;  // fraction of the limit; 0: off
-  bool reject_before_device_oom = false;    // reject requests above the limit without a device call
+  double memory_fraction = 1.0;  // fraction of the device's capacity; 1: no limit
+  // Above this fraction of the limit, long-unused segments are released before more device memory
+  // is requested. 0: off.
+  double garbage_collection_threshold = 0;
+  bool reject_before_device_oom = false;  // reject requests above the limit without a device call
 
   // Concurrency and capture.
+  // Lets other threads allocate during a device allocation. Always on unless `pytorch_compatible`.
   bool unlock_during_device_allocate = false;
   bool capture_stream_reuse = false;  // reuse blocks within a capture if the graph orders the uses
 
@@ -135,9 +142,10 @@ ASHLAR_EXPORT AllocatorOptions parse_options(std::string_view text,
                                              const AllocatorOptions& base = {});
 // Formats the non-default options. parse_options accepts the result.
 ASHLAR_EXPORT std::string format_options(const AllocatorOptions& options);
-// Returns the options in ASHLAR_ALLOC_CONF or in one of PyTorch's variables. Throws like
-// parse_options.
-// REQUIRES: no other thread modifies the environment.
+// Returns the options in ASHLAR_ALLOC_CONF or, if it is not set, in PyTorch's variable for options,
+// such as PYTORCH_CUDA_ALLOC_CONF. Switches such as PYTORCH_NO_CUDA_MEMORY_CACHING apply to options
+// that this variable does not set. Throws like parse_options, and for unknown variables that begin
+// with ASHLAR_. REQUIRES: no other thread modifies the environment.
 ASHLAR_EXPORT AllocatorOptions options_from_environment();
 
 }  // namespace ashlar

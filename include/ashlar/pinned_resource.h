@@ -8,11 +8,11 @@
 //
 // The HostAllocator serves every allocation; it rounds sizes up to whole pages or more and caches
 // blocks by size.
-// For many small allocations, put a pool in between: std::pmr::synchronized_pool_resource(&pinned).
+// For many small allocations, use a pool on top: std::pmr::synchronized_pool_resource(&pinned).
 //
 // Memory that queued work still uses must not be freed, unless the stream of that work was recorded
-// with HostAllocator::record_stream. Recording does not help with a pool in between, which reuses
-// freed memory immediately.
+// with HostAllocator::record_stream. A pool resource on top ignores recorded streams, because it
+// reuses freed memory immediately.
 //
 // Errors: functions throw.
 #pragma once

@@ -49,7 +49,7 @@ struct PoolOptions {
   // another device. Costs memory if sizes vary.
   bool never_remap = false;
   // Pools with the same tag are paused and resumed together. Empty: the pool cannot be paused.
-  // Incompatible with never_remap.
+  // Incompatible with never_remap. With `source` or `no_split`, `pause` throws InvalidArgument.
   std::string tag{};
 };
 
@@ -81,6 +81,10 @@ class ASHLAR_EXPORT AllocatorPools {
   // device.
   void release(PoolId pool);
   int use_count(PoolId pool) const;
+  // Changes PoolOptions::use_on_oom.
+  void set_use_on_oom(PoolId pool, bool use_on_oom);
+  // Sets PoolOptions::no_split. Throws InvalidArgument also if the pool has memory.
+  void set_no_split(PoolId pool);
   // Trims one pool. Does nothing while the pool is retained, or if it was destroyed already.
   void trim(PoolId pool);
 
@@ -100,19 +104,20 @@ class ASHLAR_EXPORT AllocatorPools {
   // Returns the addresses of the pool's allocated blocks, sorted.
   std::vector<DeviceAddress> live_addresses(PoolId pool) const;
   // Saves the state of a pool. Throws InvalidArgument if a block is pending free or was allocated
-  // while caching was off.
+  // while caching was off, or if the pool has been released.
   PoolCheckpoint checkpoint(PoolId pool);
   // Restores the state of a pool: blocks that were allocated at the checkpoint are allocated again
   // at the same addresses, all others are free. Throws InvalidArgument, and changes nothing, if
-  // memory of the checkpoint was returned to the device since, or if a block of the pool is pending
-  // free, is shared with another process, is used by a second stream, or was allocated while
-  // caching was off.
+  // memory of the checkpoint was returned to the device since, if the pool is paused, or if a block
+  // of the pool is pending free, is shared with another process, is used by a second stream, or was
+  // allocated while caching was off.
   RestoredPool restore(const PoolCheckpoint& checkpoint);
 
   // Returns the memory of all pools with the tag to the device, while their blocks keep their
-  // addresses (docs/how-to/sleep.md). Waits only for work on these blocks. While paused, the pools
-  // cannot allocate and no work may use the blocks; blocks can be freed. Pausing twice has no
-  // further effect. After an error partway, the pools count as paused, no contents are lost, and
+  // addresses (docs/how-to/sleep.md). Waits for the work on these blocks or, if a stream of that
+  // work was destroyed, for the whole device. While paused, the pools cannot allocate and no work
+  // may use the blocks; blocks can be freed. Pausing twice has no further effect. After an error,
+  // the pools that have already lost memory count as paused, backed-up contents are kept, and
   // `pause` or `resume` may be called again.
   // Throws InvalidArgument if no pool has the tag, a block is shared with another process, a stream
   // is capturing, or the engine cannot pause the pool; OutOfMemory if the host lacks memory for the
@@ -125,6 +130,7 @@ class ASHLAR_EXPORT AllocatorPools {
 
  private:
   friend class Allocator;
+  friend struct AllocatorAccess;
   struct LastIds;
   AllocatorPools(Engine& engine, const AllocatorLiveness& liveness);
 

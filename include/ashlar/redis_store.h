@@ -3,7 +3,7 @@
 // A `Store` on a Redis server, through which ranks on several machines rendezvous. It is in a
 // separate library, ashlar::redis, which requires hiredis.
 //
-// Errors: functions throw.
+// Errors: functions throw; their `try_` forms return a Result.
 #pragma once
 
 #include <cstdint>

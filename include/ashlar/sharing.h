@@ -79,8 +79,8 @@ class ASHLAR_EXPORT SharedBuffer {
   void record_stream(Device& device, StreamId stream);
 
   // Returns whether the exporter's allocator still exists; always true for a bare AllocationHandle.
-  // If it does not exist, mapped memory (of the paged engine or of expandable segments) stays
-  // valid, but a plain allocation may have been freed by the driver and must not be accessed.
+  // Once that allocator is destroyed, mapped memory (of the paged engine or of expandable segments)
+  // stays valid, but the driver may have freed a plain allocation, which must not be accessed.
   // Throws InvalidArgument if the buffer is empty.
   bool is_exporter_alive() const;
 
@@ -112,15 +112,18 @@ class ASHLAR_EXPORT AllocatorSharing {
   AllocatorSharing& operator=(const AllocatorSharing&) = delete;
   ~AllocatorSharing();
 
-  // Shares the whole block of a buffer, or of an address from allocate_raw. Throws InvalidArgument
-  // if the memory cannot be shared: expandable segments require expandable_segments_ipc.
+  // Shares the whole block of a buffer, or of an address from allocate_raw. Blocks of the paged
+  // engine and of expandable segments require AllocatorOptions::shareable_expandable_segments.
+  // Throws InvalidArgument if the memory cannot be shared, for example because it comes from a
+  // SegmentSource.
   Share share(const Buffer& buffer);
   Share share(DeviceAddress address);
   // Opens a block that another allocator shared, for work on `stream`, as if it were allocated on
-  // that stream. `handle` is a Share::handle or a bare AllocationHandle (cudaIpcMemHandle_t),
-  // PyTorch's oldest handle format. The same handle yields the same address. Throws FormatError for
-  // a malformed handle or one of a newer version; InvalidArgument if the block belongs to another
-  // device or to this allocator; DeviceError if the exporter is dead or has ended the share.
+  // that stream. `handle` is a Share::handle, a bare AllocationHandle (cudaIpcMemHandle_t), or
+  // PyTorch's handle of a plain allocation. The same handle yields the same address. Throws
+  // FormatError for a malformed handle or one of a newer version; InvalidArgument if the block
+  // belongs to another device or to this allocator; DeviceError if the exporter is dead or has
+  // ended the share.
   SharedBuffer open(std::string_view handle, StreamId stream = kDefaultStream);
   // Returns the device allocation that contains the block. Throws InvalidArgument for mapped memory
   // (of the paged engine or of expandable segments), which is not part of a device allocation.

@@ -8,8 +8,8 @@
 // Thread safe, like the devices. The machine must outlive all uses of its devices. A forked child
 // must not use its parent's machine: device calls fail, and destroying its copy does nothing.
 //
-// Errors: `create`, `launch` and `view` throw; kernels, and functions that control the simulation,
-// return Status.
+// Errors: `create`, `launch` and `view` throw; their `try_` forms return a Result or a Status.
+// Kernels, and functions that control the simulation and can fail, return Status.
 #pragma once
 
 #include <array>

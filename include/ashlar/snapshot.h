@@ -27,7 +27,7 @@ namespace ashlar {
 struct Frame {
   std::string name{};
   std::string filename{};
-  int64_t line = 0;
+  int64_t line = 0;  // 0: unknown
   // Additional fields that PyTorch's graph compiler writes ("fx_node_op", …).
   std::vector<std::pair<std::string, std::string>> extra{};
   friend bool operator==(const Frame&, const Frame&) = default;
@@ -153,9 +153,10 @@ struct Snapshot {
 };
 
 struct SnapshotOptions {
-  std::optional<PoolId> pool{};  // include only the segments of this pool
+  std::optional<PoolId> pool{};  // include only segments, views and extents of this pool
   bool include_traces = true;    // include the recorded history
-  int64_t since_us = 0;          // include only entries from this time on (TraceEntry::time_us)
+  // Include only entries and annotations from this time on (TraceEntry::time_us).
+  int64_t since_us = 0;
 };
 
 // Writes the format of `torch.cuda.memory._dump_snapshot`, so that every tool for PyTorch's

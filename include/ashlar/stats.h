@@ -40,8 +40,8 @@ struct Stat {
   void reset_totals() { increased = decreased = 0; }
 };
 
-// A gauge for all blocks, and separately for blocks of the small pool (up to 1 MiB) and of the
-// large pool.
+// A gauge in total, and separately for the memory of small blocks (up to 1 MiB) and of large
+// blocks. "Small pool" and "large pool" are PyTorch's terms.
 struct StatTriple {
   Stat all;
   Stat small_pool;
@@ -81,8 +81,8 @@ struct AllocatorStats {
   StatTriple requested_bytes;  // requested sizes of active blocks
   StatTriple segment;          // segments obtained with Device::allocate
   StatTriple reserved_bytes;   // all memory obtained from the device
-  // Free parts of segments or extents that are otherwise in use: cached memory that cannot be
-  // returned to the device.
+  // Free parts of partly used segments or extents: cached memory that cannot be returned to the
+  // device.
   StatTriple inactive_split;
   StatTriple inactive_split_bytes;
   Stat oversize_allocations;  // allocated blocks of max_split_bytes or more
@@ -125,8 +125,8 @@ class ASHLAR_EXPORT AllocatorStatistics {
   void reset_peaks();
   // Sets every total and counter to 0.
   void reset_totals();
-  // Returns the size of the largest cached block, or 0 if no block is cached. A request of this
-  // size, on the stream and from the pool of that block, needs no device call.
+  // Returns the size of the largest contiguous range of cached memory, or 0 if nothing is cached. A
+  // request of this size, on the stream and from the pool of that range, needs no device call.
   size_t largest_cached_bytes() const;
   std::vector<ExpandableSegmentStats> expandable_segments() const;
 

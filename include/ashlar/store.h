@@ -2,10 +2,11 @@
 //
 // A small key-value store that all ranks can reach. Ranks use it to find each other and to publish
 // heartbeats; no bulk data goes through it. Ashlar has stores for the threads of one process, for
-// processes that share a folder (both in this header) and for Redis (ashlar/redis_store.h). To use
-// another system, implement the four pure virtual functions.
+// processes that share a folder (both in this header), for TCP (ashlar/tcp_store.h) and for Redis
+// (ashlar/redis_store.h). To use another system, implement the four pure virtual functions.
 //
-// Errors: a `Store` returns Status and must not throw; functions that open stores throw.
+// Errors: a `Store` returns Status or Result and must not throw; functions that open stores throw,
+// and their `try_` forms return a Result.
 #pragma once
 
 #include <chrono>
@@ -62,9 +63,9 @@ class ASHLAR_EXPORT Store {
   // Waits until all keys exist.
   Status wait(std::span<const std::string> keys, Deadline deadline);
   // Waits until `count` callers have called barrier with this key. A key can be used for one
-  // barrier only. When all callers have returned ok, nothing is left in the store; if a caller
-  // never arrives, entries expire after `time_to_live`. If callers are missing at the deadline, the
-  // message of kTimeout states how many arrived.
+  // barrier only. When all callers have returned ok, the store has no keys of the barrier left; if
+  // a caller never arrives, the keys expire after `time_to_live`. If callers are missing at the
+  // deadline, the message of kTimeout states how many arrived.
   Status barrier(std::string_view key, int64_t count, std::chrono::milliseconds time_to_live,
                  Deadline deadline);
 

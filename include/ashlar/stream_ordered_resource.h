@@ -54,8 +54,8 @@ class ASHLAR_EXPORT StreamOrderedMemory {
   // OutOfMemory (a std::bad_alloc), DeviceError, or, unless the alignment is a power of two up to
   // kAlignmentBytes, InvalidArgument.
   void* allocate(size_t bytes, size_t alignment, StreamId stream) const;
-  // Allocates memory that any stream may use immediately, by waiting for the default stream. Must
-  // not be called during a capture.
+  // Allocates memory on the default stream, and waits for that stream, so that any stream may use
+  // the memory immediately. Must not be called during a capture.
   void* allocate_sync(size_t bytes, size_t alignment) const;
   // Frees memory that work queued in the stream so far may still use. If the stream's use cannot be
   // recorded, the memory is leaked and no error is reported. After any other device error, the
@@ -77,14 +77,15 @@ class ASHLAR_EXPORT StreamOrderedMemory {
   Allocator* allocator_;
 };
 
-// Declares that a resource has a property, as the friend function by which CCCL detects it.
+// Gives a resource a property: defines the friend function by which CCCL detects the property.
 template <typename Resource, typename Property>
 struct HasProperty {
   friend constexpr void get_property(const Resource&, Property) noexcept {}
 };
 
 // A memory resource on an allocator. `Properties` are CCCL's property types, such as
-// cuda::mr::device_accessible.
+// cuda::mr::device_accessible. Allocations throw InvalidArgument for the per-thread default stream
+// (StreamOrderedMemory::stream_of); deallocations on that stream terminate the process.
 template <typename... Properties>
 class StreamOrderedResource
     : public HasProperty<StreamOrderedResource<Properties...>, Properties>... {

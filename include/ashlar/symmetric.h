@@ -104,13 +104,17 @@ class ASHLAR_EXPORT Group {
  public:
   // Creates a group of `world_size` ranks. Collective.
   static Group join(const Heap& heap, std::shared_ptr<Store> store, const GroupOptions& options);
+  // Creates a group of all ranks of the job that the environment describes (ashlar/launch.h).
+  // Ignores the options `rank`, `world_size` and `job`. Call it once; join further groups with a
+  // store of job_from_environment, or with sub_group. Collective.
+  static Group join_from_environment(const Heap& heap, GroupOptions options = {});
   // Creates a group of some ranks of this group. The new group inherits the options that
   // SubGroupOptions lacks. Collective among `options.ranks`.
   Group sub_group(const SubGroupOptions& options) const;
   Group(Group&& other) noexcept;
   Group& operator=(Group&& other) noexcept;
-  // Without a prior `leave`, the group fails for the other ranks once this object and its handles
-  // are destroyed.
+  // Without a prior `leave`, the group fails for the other ranks once this object, its handles and
+  // the graphs that contain its operations are destroyed.
   ~Group();
 
   const std::string& name() const;
@@ -164,18 +168,20 @@ class ASHLAR_EXPORT Group {
 struct CollectiveOptions {
   int64_t offset_bytes = 0;  // start of the data, relative to the handle's offset
   // Destination of the result, outside of the handle's memory. If null, the operation works in
-  // place; operations that cannot do so require `out`.
+  // place; operations that cannot work in place require `out`. all_gather accepts no `out`.
   void* out = nullptr;
   Timeout timeout = kNoTimeout;  // after a TimeoutError, the same call continues the operation
   // A stream of the heap's device. If set, the call queues the operation after all earlier work of
   // the group in any stream, and returns immediately. If empty, the call returns when the operation
-  // is done.
+  // is done. If the stream is capturing, the operation runs with each launch of the graph, which is
+  // ordered with other work of the group only by streams.
   std::optional<StreamId> stream{};
 };
 
 // Arguments of all_to_all_v. The rows for each rank are consecutive in the handle's memory, in rank
 // order. Each rank chooses its own `splits`. With a stream, out_splits and out_offsets are written
-// when the work runs; they must stay valid until `finish`.
+// when the work runs; they must stay valid until `finish` or, in a graph, until the graph has been
+// destroyed.
 struct RowExchange {
   int64_t row_bytes = 0;              // same on all ranks
   std::span<const int64_t> splits{};  // number of rows for each rank
@@ -195,7 +201,8 @@ struct WordFill {
 
 // Gives access to all ranks' memory of one allocation, starting at an offset. The handle keeps this
 // memory mapped, even after the buffers are freed. Views are valid until the last copy of the
-// handle is destroyed. Thread safe.
+// handle is destroyed. Graphs that contain operations of the handle keep the memory mapped too.
+// Thread safe.
 class ASHLAR_EXPORT Handle {
  public:
   int rank() const;
@@ -333,15 +340,17 @@ class ASHLAR_EXPORT Handle {
     check_size("elements", std::ssize(elements), std::ssize(in) * world_size());
     all_gather(in.data(), std::ssize(in) * int64_t{sizeof(T)}, options_for(elements, options));
   }
+  // Copies the root's `elements` to all ranks.
   template <typename T>
   void broadcast(std::span<T> elements, int root, const CollectiveOptions& options = {}) const {
     broadcast(std::ssize(elements) * int64_t{sizeof(T)}, root, options_for(elements, options));
   }
 
   // Untyped collectives, on this rank's memory starting at CollectiveOptions::offset_bytes. They
-  // also accept half-precision elements, and `out` for results outside of the handle's memory.
-  // all_reduce uses the one-shot algorithm up to Group::one_shot_bytes, and the two-shot algorithm
-  // for larger data.
+  // also accept half-precision elements.
+
+  // Combines the values of all ranks; every rank gets the result. all_reduce uses the one-shot
+  // algorithm up to Group::one_shot_bytes, and the two-shot algorithm for larger data.
   void all_reduce(int64_t count, Reduction reduction = {},
                   const CollectiveOptions& options = {}) const;
   void one_shot_all_reduce(int64_t count, Reduction reduction = {},
@@ -356,6 +365,7 @@ class ASHLAR_EXPORT Handle {
   void reduce_scatter(int64_t count, Reduction reduction, const CollectiveOptions& options) const;
   // Gathers `bytes` bytes from every rank's `in` into the handle's memory, in rank order.
   void all_gather(const void* in, int64_t bytes, const CollectiveOptions& options = {}) const;
+  // Copies the root's `bytes` bytes to all ranks.
   void broadcast(int64_t bytes, int root, const CollectiveOptions& options = {}) const;
   // Variants that use multicast; they throw InvalidArgument if multicast is not available. The
   // hardware chooses the order in which it combines floating-point values, so results may differ
@@ -397,8 +407,9 @@ class ASHLAR_EXPORT Handle {
   void* view_of(int rank, const ElementRange& range) const;
   void* pad_of(int rank, const ElementRange& range) const;
 
-  // Returns a copy of the options with offset_bytes set to the offset of `elements`. Throws
-  // InvalidArgument if the elements are not in this rank's memory.
+  // Returns a copy of the options with offset_bytes set to the offset of `elements` and, unless
+  // `out` is null, with `out`. Throws InvalidArgument if the elements do not begin in this rank's
+  // memory.
   template <typename T>
   CollectiveOptions options_for(std::span<T> elements, CollectiveOptions options,
                                 void* out = nullptr) const {

@@ -47,8 +47,8 @@ struct HeapOptions {
 struct AllocateOptions {
   // The group whose ranks make the allocation; empty: all ranks.
   std::string group{};
-  // After the free, the next allocation with the same id (in this heap, for this group) has the
-  // same address.
+  // After the free of this buffer, the next allocation with the same id (in this heap, for this
+  // group) has the same address.
   std::optional<uint64_t> persistent_id{};
 };
 
@@ -61,16 +61,16 @@ struct AllocateOptions {
 class ASHLAR_EXPORT Heap {
  public:
   // Throws InvalidArgument if an option is out of range, the back end does not exist, another back
-  // end is in use, or the device cannot share memory.
+  // end of host memory is already in use in this process, or the device cannot share memory.
   explicit Heap(const HeapOptions& options = {});
 
-  // Allocates this rank's buffer, aligned to 128 bytes. The call is not collective. The signal pad
-  // in front of the buffer is zeroed, but keeps its contents if a persistent id is reused. The
-  // buffer's contents are uninitialized.
+  // Allocates this rank's buffer, aligned to 128 bytes. The call is not collective. The buffer is
+  // uninitialized, and the signal pad in front of it is zeroed. If a persistent id is reused, the
+  // buffer and the pad keep their contents.
   // Throws OutOfMemory; InvalidArgument if the persistent id is in use or had another size, or the
   // group name is invalid.
   SymmetricBuffer allocate(size_t bytes, const AllocateOptions& options = {});
-  // Returns the number of live buffers.
+  // Returns the number of live buffers, not counting the buffers of pools.
   size_t live_count() const;
   // Returns the names of the back ends of host memory that HeapOptions::backend accepts.
   std::vector<std::string> backends() const;
@@ -128,7 +128,7 @@ struct SymmetricPoolStats {
   size_t used_bytes = 0;       // sum of the rounded sizes of live buffers
   size_t buffer_count = 0;     // live buffers
   uint64_t call_count = 0;     // number of allocations, frees and trims
-  uint64_t sequence_hash = 0;  // hash of the sequence of these calls
+  uint64_t sequence_hash = 0;  // hash of the sequence of the calls in `call_count`
 };
 
 // Sub-allocates many buffers from few segments of a heap. The position of a buffer depends only on

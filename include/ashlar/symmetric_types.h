@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values of symmetric memory that have no dependencies: element types, reductions, atomic
-// operations, and how peers are reached.
+// Value types of symmetric memory: element types, reductions, atomic operations, and the access to
+// peers. Also included by device code, so this header has no dependencies.
 //
 // Errors: none.
 #pragma once

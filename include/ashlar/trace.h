@@ -57,10 +57,11 @@ struct TraceEntry {
   friend bool operator==(const TraceEntry&, const TraceEntry&) = default;
 };
 
-// Receives every operation except annotations, in order. The tracker is called after the allocator
-// has released its lock, so it may call the allocator. It must not throw. Calls are serialized: one
-// thread at a time delivers entries, including entries of other threads, so the call that caused an
-// entry may return before the entry is delivered.
+// Receives every operation except annotations, in order. If host memory is exhausted, the library
+// omits entries. The tracker is called after the allocator has released its lock, so it may call
+// the allocator. It must not throw. Calls are serialized: one thread at a time delivers entries,
+// including entries of other threads, so the call that caused an entry may return before the entry
+// is delivered.
 using TraceTracker = std::function<void(const TraceEntry& entry)>;
 
 }  // namespace ashlar

@@ -6,9 +6,9 @@
 // Security: calls from peers are validated and must carry the random token of the memory region,
 // but UCX itself neither authenticates the hosts that connect to it nor checks what they send: a
 // few bytes that are not a UCX message can end the process. Use UCX in trusted networks only, and
-// choose their devices with UcxOptions::devices.
+// select the devices of these networks with UcxOptions::devices.
 //
-// Errors: functions throw.
+// Errors: functions throw; their `try_` forms return a Result.
 #pragma once
 
 #include <chrono>

@@ -23,7 +23,7 @@ namespace {
 // list keeps them reachable for leak checkers.
 constinit std::atomic<AllocatorLiveness*> retained_liveness{nullptr};
 
-// Needs no memory, because it is called by a destructor.
+// Allocates no memory, because a destructor calls this function.
 void retain(std::unique_ptr<AllocatorLiveness> liveness) noexcept {
   AllocatorLiveness* retained = liveness.release();
   retained->next_retained = retained_liveness.load(std::memory_order_relaxed);
@@ -33,8 +33,8 @@ void retain(std::unique_ptr<AllocatorLiveness> liveness) noexcept {
   }
 }
 
-// Returns whether blocks may be allocated: true if the statistics cannot be copied because host
-// memory is exhausted.
+// Returns whether any block might still be allocated. Also returns true if host memory is
+// exhausted, because the statistics cannot be copied then.
 bool may_have_allocations(const Engine& engine) noexcept {
   try {
     return engine.stats().allocation.all.current > 0;

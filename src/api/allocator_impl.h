@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "api/allocator_registry.h"
 #include "api/unwrap.h"
@@ -40,6 +41,9 @@ struct Allocator::Impl {
 // its fast path.
 struct AllocatorAccess {
   static Allocator::Impl& impl(const Allocator& allocator) { return *allocator.impl_; }
+  // Makes AllocatorPools::create and create_for_capture issue ids above `base`, for an allocator
+  // whose caller chooses the ids of other pools itself. REQUIRES: no pool was created yet.
+  static void start_pool_ids_above(AllocatorPools& pools, uint64_t base);
 };
 
 // Returns `engine`. Throws InvalidArgument in a forked child of the process that created it.
@@ -52,6 +56,10 @@ inline Engine& usable(Engine& engine) {
 // Returns the block of an address that allocate_raw returned. Throws InvalidArgument if no block is
 // allocated at the address, and in a forked child.
 Block* block_at(Engine& engine, DeviceAddress address);
+
+// Returns the stack that was recorded for an address that allocate_raw returned, innermost frame
+// first. Empty if none was recorded, or if a StackRecorder recorded it. Throws like block_at.
+std::vector<Frame> stack_of(Engine& engine, DeviceAddress address);
 
 // Returns the error for an address that is not allocated.
 Status not_an_allocation_error(DeviceAddress address);

@@ -51,8 +51,8 @@ inline StackId capture_free_stack(Engine& engine, const void* caller) {
   engine.free_quietly(block, capture_free_stack(engine, caller));
 }
 
-// Allocates a block, on the fast path if possible. Throws OutOfMemory, InvalidArgument or
-// DeviceError.
+// Allocates a block, on the fast path if possible. Throws OutOfMemory, InvalidArgument, DeviceError
+// or std::bad_alloc.
 [[gnu::always_inline]] inline Block* allocate_block(Engine& engine, size_t bytes, StreamId stream,
                                                     const void* caller) {
   Block* block = allocate_fast(engine, bytes, stream);

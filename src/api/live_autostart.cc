@@ -20,7 +20,7 @@ class Autostart {
  public:
   bool is_done() const { return done_pid_.load(std::memory_order_acquire) == ::getpid(); }
 
-  // The first caller starts the endpoint. Concurrent callers do not wait for it.
+  // The first caller starts the endpoint. Concurrent callers do not wait for the start.
   void start_once() {
     pid_t before = done_pid_.load(std::memory_order_acquire);
     if (before == ::getpid()) return;
@@ -52,9 +52,9 @@ class Autostart {
   }
 
   // The id of the last process that began to start its endpoint, even if none is configured; 0 if
-  // no process did, or if the start failed. An atomic replaces a mutex, which a forked child could
-  // inherit locked. Acquire and release order make the writes of a failed attempt visible to the
-  // retry.
+  // no process did, or if the start threw an exception. An atomic replaces a mutex, which a forked
+  // child could inherit locked. Acquire and release order make the writes of a failed attempt
+  // visible to the retry.
   std::atomic<pid_t> done_pid_{0};
   std::unique_ptr<LiveEndpoint> endpoint_{};
 };

@@ -16,8 +16,9 @@ namespace {
 
 constexpr size_t kPageBytes = 4096;  // the alignment of HostAllocator::allocate
 
-// Returns the next multiple of the alignment after `base`, and stores `base` right before it. There
-// is always room for the pointer, because `base` is page-aligned and less than the result.
+// Returns the next multiple of the alignment after `base`, and stores `base` in the bytes before
+// that address. There is always room for the pointer, because `base` is page-aligned and less than
+// the result.
 char* align_after(void* base, size_t alignment) {
   char* const first = static_cast<char*>(base);
   const size_t excess = reinterpret_cast<uintptr_t>(first) % alignment;

@@ -15,12 +15,33 @@
 
 namespace ashlar {
 
-// The last ids issued for user pools and for capture pools. Relaxed order suffices, because only
+// The ids issued for user pools and for capture pools. Relaxed order suffices, because only
 // uniqueness matters.
 struct AllocatorPools::LastIds {
-  std::atomic<uint64_t> user{0};
-  std::atomic<uint64_t> capture{0};
+  struct Issued {
+    uint64_t base = 0;              // issued ids are greater; set before the first one
+    std::atomic<uint64_t> last{0};  // equal to `base` if none was issued
+
+    uint64_t next() { return last.fetch_add(1, std::memory_order_relaxed) + 1; }
+    bool contains(uint64_t id) const {
+      return id > base && id <= last.load(std::memory_order_relaxed);
+    }
+  };
+  Issued user{};
+  Issued capture{};
+
+  bool contains(PoolId pool) const {
+    return pool.capture == 0 ? user.contains(pool.user)
+                             : pool.user == 0 && capture.contains(pool.capture);
+  }
 };
+
+void AllocatorAccess::start_pool_ids_above(AllocatorPools& pools, uint64_t base) {
+  for (auto* issued : {&pools.last_ids_->user, &pools.last_ids_->capture}) {
+    issued->base = base;
+    issued->last.store(base, std::memory_order_relaxed);
+  }
+}
 
 AllocatorPools::AllocatorPools(Engine& engine, const AllocatorLiveness& liveness)
     : engine_(engine), liveness_(liveness), last_ids_(std::make_unique<LastIds>()) {}
@@ -28,13 +49,13 @@ AllocatorPools::AllocatorPools(Engine& engine, const AllocatorLiveness& liveness
 AllocatorPools::~AllocatorPools() = default;
 
 PoolId AllocatorPools::create(PoolOptions options) {
-  const PoolId pool{0, last_ids_->user.fetch_add(1, std::memory_order_relaxed) + 1};
+  const PoolId pool{0, last_ids_->user.next()};
   unwrap(usable(engine_).create_pool(pool, std::move(options)));
   return pool;
 }
 
 PoolId AllocatorPools::create_for_capture() {
-  const PoolId pool{last_ids_->capture.fetch_add(1, std::memory_order_relaxed) + 1, 0};
+  const PoolId pool{last_ids_->capture.next(), 0};
   unwrap(usable(engine_).create_pool(pool, {}));
   return pool;
 }
@@ -45,11 +66,15 @@ int AllocatorPools::use_count(PoolId pool) const {
   return unwrap(usable(engine_).pool_use_count(pool));
 }
 
+void AllocatorPools::set_use_on_oom(PoolId pool, bool use_on_oom) {
+  unwrap(usable(engine_).set_pool_use_on_oom(pool, use_on_oom));
+}
+void AllocatorPools::set_no_split(PoolId pool) { unwrap(usable(engine_).set_pool_no_split(pool)); }
+
 // The pool may have been destroyed already, by Allocator::trim or when an allocation reclaimed
 // memory. Only an id that was never issued is an error.
 void AllocatorPools::trim(PoolId pool) {
-  const bool was_issued = pool.user <= last_ids_->user.load(std::memory_order_relaxed) &&
-                          pool.capture <= last_ids_->capture.load(std::memory_order_relaxed);
+  const bool was_issued = last_ids_->contains(pool);
   const StackId stack = capture_free_stack(engine_, __builtin_return_address(0));
   Status trimmed = usable(engine_).trim(pool, stack);
   if (trimmed.is(StatusKind::kInvalidArgument) && was_issued) return;
@@ -112,8 +137,8 @@ Pool& Pool::operator=(Pool&& other) noexcept {
   return *this;
 }
 
-// Releasing fails only if the program released the reference itself. Ignores that error, or the
-// lack of memory to describe it, because nothing is left to release.
+// Releasing fails in a forked child, or if the program released the reference itself. Ignores that
+// error, or the lack of memory to describe it, because nothing is left to release.
 void Pool::reset() noexcept {
   if (pools_ == nullptr) return;
   try {
@@ -134,8 +159,8 @@ PoolScope::PoolScope(Allocator& allocator, PoolId pool, RouteFilter filter)
   pools_.begin_routing(pool, std::move(filter));
 }
 
-// Ends the routing and drops the reference that begin_routing took. Fails only if the program ended
-// the routing itself.
+// Ends the routing and drops the reference that begin_routing took. Ignores errors, which occur in
+// a forked child, or if the program ended the routing itself.
 PoolScope::~PoolScope() {
   try {
     pools_.end_routing(pool_);
@@ -148,7 +173,7 @@ CaptureScope::CaptureScope(Allocator& allocator) : pools_(allocator.pools()) {
   pools_.notify_capture_begin();
 }
 
-// Fails only if the program called notify_capture_end itself.
+// Ignores errors, which a destructor cannot report.
 CaptureScope::~CaptureScope() {
   try {
     pools_.notify_capture_end();

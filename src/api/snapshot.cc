@@ -40,6 +40,18 @@ void drop_entries_before(int64_t since_us, Snapshot& snapshot) {
 
 }  // namespace
 
+std::vector<Frame> stack_of(Engine& engine, DeviceAddress address) {
+  SnapshotTables tables;
+  StackTable::SnapshotCache cache;
+  const StackId recorded = block_at(engine, address)->stack;
+  const StackId stack = engine.history().stacks().add_to(tables, recorded, cache, Symbolizer());
+  std::vector<Frame> frames;
+  for (const uint32_t frame : tables.stacks[stack.value()].frames) {
+    frames.push_back(tables.frames[frame]);
+  }
+  return frames;
+}
+
 void AllocatorHistory::start(HistoryOptions options) {
   unwrap(usable(engine_).history().start(std::move(options)));
 }

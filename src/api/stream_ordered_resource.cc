@@ -4,6 +4,7 @@
 #include "ashlar/stream_ordered_resource.h"
 
 #include <bit>
+#include <new>
 #include <utility>
 
 #include "api/allocator_impl.h"
@@ -52,6 +53,10 @@ void StreamOrderedMemory::deallocate(void* memory, StreamId stream) const noexce
     // The stream could not be recorded, for example by a plug-in. Leaks the memory, because work
     // queued in the stream may still use it.
     return;
+  } catch (const std::bad_alloc&) {
+    // Host memory ran out. Waits for the stream's work instead of recording the stream; if the wait
+    // fails, leaks the memory.
+    if (!allocator_->device().synchronize_stream(stream).ok()) return;
   }
   deallocate_sync(memory);
 }

@@ -121,7 +121,9 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
   communicator.use_fabric = options.use_fabric;
   communicator.transport = options.transport;
 
-  auto impl = make_fork_guarded<Impl>(heap.impl_, std::move(store), options);
+  heap.impl_->release->collect();
+  auto impl = make_fork_guarded<Impl>(heap.impl_->shared_from_this(), std::move(store), options);
+  impl->in_flight.set_owner(impl);
   heap.impl_->prepare();
   impl->communicator =
       unwrap(Communicator::join(*heap.impl_->rank_heap, impl->store, communicator, deadline));
@@ -129,7 +131,8 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
                                      .channel_count = options.channel_count + 1,
                                      .pads = impl->communicator->pads(),
                                      .failure = impl->communicator->failure(),
-                                     .spin_policy = impl->communicator->spin_policy()};
+                                     .spin_policy = impl->communicator->spin_policy(),
+                                     .release = heap.impl_->release};
   impl->operations =
       std::make_unique<CountingOperations>(unwrap(heap.impl_->operations(operations)));
   if (heap.impl_->device != nullptr) {
@@ -144,7 +147,7 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
     if (!measured.ok()) (void)impl->communicator->leave(deadline).ok();
     unwrap(measured);
   }
-  return Group(std::move(impl));
+  return Group(make_public(std::move(impl), heap.impl_->release));
 }
 
 void Group::leave(Timeout timeout) {
@@ -226,12 +229,14 @@ void Group::finish(StreamId stream) {
 Handle Group::rendezvous(const void* address, Timeout timeout) {
   const Deadline deadline = unwrap(deadline_of(timeout));
   unwrap(impl_->state());
+  impl_->heap->release->collect();
   PeerHandle peer_handle = unwrap(impl_->communicator->rendezvous(address, deadline));
-  auto handle = make_fork_guarded<Handle::Impl>(impl_, std::move(peer_handle));
+  auto handle = make_fork_guarded<Handle::Impl>(impl_->shared_from_this(), std::move(peer_handle));
   const PeerTable& peers = handle->peers.peers();
   handle->buffers = peers.buffers();
   for (int rank = 0; rank < world_size(); ++rank) handle->pads.push_back(peers.pad(rank));
-  return Handle(std::move(handle));
+  handle->in_flight.set_owner(handle);
+  return Handle(make_public<const Handle::Impl>(std::move(handle), impl_->heap->release));
 }
 
 Handle Group::rendezvous(const SymmetricBuffer& buffer, Timeout timeout) {

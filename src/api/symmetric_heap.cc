@@ -10,6 +10,7 @@
 #include "api/symmetric_impl.h"
 #include "api/unwrap.h"
 #include "base/fork_guard.h"
+#include "base/host_memory.h"
 #include "base/text.h"
 #include "device/last_error.h"
 #include "device/sim/sim_device.h"
@@ -26,16 +27,16 @@ namespace {
 
 constexpr size_t kMaxPoolNameBytes = 256;
 
-// Shares one Process between all heaps with the same options, so that ranks that are threads of one
-// process find each other's memory. Heaps with other options share nothing and behave like separate
-// processes.
+// Shares one Process between all heaps with equal ProcessOptions, so that ranks that are threads of
+// one process find each other's memory. Heaps with different ProcessOptions share nothing and
+// behave like separate processes.
 class ProcessRegistry {
  public:
   static ProcessRegistry& instance() {
     // Never destroyed: a process may fork until it exits.
     static ProcessRegistry* const singleton = [] {
-      // A fork waits for the mutex, so that the child never inherits it locked. If the handlers
-      // cannot be registered, a concurrent fork may deadlock the child.
+      // The fork handlers hold the mutex across fork(2), so that no other thread can hold it in the
+      // child's copy. If they cannot be registered, a concurrent fork may deadlock the child.
       static_cast<void>(::pthread_atfork([] { instance().before_fork(); },
                                          [] { instance().after_fork(); },
                                          [] { instance().after_fork(); }));
@@ -77,7 +78,9 @@ Result<Deadline> deadline_of(Timeout timeout) {
       text("timeout of ", timeout.count(), " ms: expected 0 (no timeout) or more"));
 }
 
-Heap::Heap(const HeapOptions& options) : impl_(make_fork_guarded<Impl>()) {
+Heap::Heap(const HeapOptions& options) {
+  std::shared_ptr<Impl> made = make_fork_guarded<Impl>();
+  impl_ = make_public(made, made->release);
   if (options.heartbeat.count() < 1) {
     unwrap(Status::invalid_argument(
         text("heartbeat of ", options.heartbeat.count(), " ms: expected 1 or more")));
@@ -147,6 +150,7 @@ Status Heap::Impl::load_kernels(gpu::GpuDevice& cuda) {
 SymmetricBuffer Heap::allocate(size_t bytes, const AllocateOptions& options) {
   unwrap(impl_->check_not_forked());
   if (!options.group.empty()) unwrap(check_name("group", options.group));
+  impl_->release->collect();
   const AllocationOptions allocation{.group = options.group,
                                      .persistent_id = options.persistent_id};
   return SymmetricBuffer(impl_, unwrap(impl_->rank_heap->allocate(bytes, allocation)), bytes);
@@ -217,7 +221,12 @@ SymmetricPool::SymmetricPool(const Heap& heap, const SymmetricPoolOptions& optio
           text("the heap already has a pool called ", options.name, ": choose another name")));
     }
   }
+  ScopeGuard undo([&] {
+    MutexLock lock(heap.impl_->mutex);
+    heap.impl_->pool_names.erase(options.name);
+  });
   impl_ = make_fork_guarded<Impl>(heap.impl_, options);
+  undo.dismiss();  // the destructor of Impl erases the name
 }
 
 SymmetricBuffer SymmetricPool::allocate(size_t bytes) {

@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "ashlar/symmetric.h"
+#include "base/fork_guard.h"
 #include "symm/backends/cuda/cuda_kernels.h"
 #include "symm/backends/device/address_tables.h"
+#include "symm/core/deferred_release.h"
 #include "symm/core/in_flight_work.h"
 #include "symm/membership/process.h"
 #include "symm/memory/rank_heap.h"
@@ -29,6 +31,30 @@ namespace ashlar::symm {
 // kInvalidArgument: the timeout is negative.
 Result<Deadline> deadline_of(Timeout timeout);
 
+// Returns a pointer for the public objects that share `impl`. Graphs may own `impl` too and cannot
+// destroy it (deferred_release.h), so the destructor of the last public object also destroys what
+// graphs have released. Other implementations refer to `impl` with shared_from_this.
+template <typename Impl>
+std::shared_ptr<Impl> make_public(std::shared_ptr<Impl> impl,
+                                  std::shared_ptr<DeferredRelease> release) {
+  struct PublicOwner {
+    PublicOwner(std::shared_ptr<Impl> impl_arg, std::shared_ptr<DeferredRelease> release_arg)
+        : impl(std::move(impl_arg)), release(std::move(release_arg)) {}
+    ~PublicOwner() {
+      impl.reset();
+      release->collect();
+    }
+    PublicOwner(const PublicOwner&) = delete;
+    PublicOwner& operator=(const PublicOwner&) = delete;
+
+    std::shared_ptr<Impl> impl;                // also owned by graphs and by other objects
+    std::shared_ptr<DeferredRelease> release;  // also owned by the heap and by graphs
+  };
+  auto owner = make_fork_guarded<PublicOwner>(std::move(impl), std::move(release));
+  Impl* const object = owner->impl.get();
+  return {std::move(owner), object};
+}
+
 // Returns kInvalidArgument if the memory has no multicast address. The message suggests `instead`.
 Status check_multicast(const PeerTable& peers, std::string_view instead);
 
@@ -42,7 +68,7 @@ struct SymmetricBuffer::Origin {
   virtual void free(std::byte* data) noexcept = 0;
 };
 
-struct Heap::Impl final : SymmetricBuffer::Origin {
+struct Heap::Impl final : SymmetricBuffer::Origin, std::enable_shared_from_this<Heap::Impl> {
   void free(std::byte* data) noexcept override;
 
   // Returns kInvalidArgument in the child of a fork, which has none of the heap's threads.
@@ -65,6 +91,8 @@ struct Heap::Impl final : SymmetricBuffer::Origin {
   // Set once, under the mutex; null if the kernels are not loaded or the device is not a CUDA
   // device.
   std::unique_ptr<CudaKernels> cuda_kernels;
+  // Receives the handles and groups of graphs that have been destroyed.
+  const std::shared_ptr<DeferredRelease> release = std::make_shared<DeferredRelease>();
 
   Mutex mutex;
   std::set<std::string> pool_names ASHLAR_GUARDED_BY(mutex);
@@ -81,7 +109,7 @@ struct SymmetricPool::Impl final : SymmetricBuffer::Origin {
 };
 
 // The group's signal pad has one channel more than GroupOptions::channel_count, for collectives.
-struct Group::Impl {
+struct Group::Impl : std::enable_shared_from_this<Group::Impl> {
   Impl(std::shared_ptr<Heap::Impl> heap_arg, std::shared_ptr<Store> store_arg,
        GroupOptions options_arg)
       : heap(std::move(heap_arg)), store(std::move(store_arg)), options(std::move(options_arg)) {}

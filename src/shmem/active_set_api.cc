@@ -3,8 +3,8 @@
 // C functions: the deprecated collectives over active sets, which are teams joined on first use.
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
 // OpenSHMEM prescribes the names and the shape of the macros.
-#include "ashlar/shmem/shmem.h"
 #include "shmem/collectives.h"
+#include "shmem/profiling.h"
 
 using ashlar::shmem::ActiveSet;
 using ashlar::shmem::c_call;
@@ -32,12 +32,14 @@ void shmem_barrier(int PE_start, int logPE_stride, int PE_size, long*) {
     ashlar::shmem::sync(team_for(ActiveSet{PE_start, logPE_stride, PE_size}));
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_barrier)
 
 void shmem_sync(int PE_start, int logPE_stride, int PE_size, long*) {
   c_call("shmem_sync", [&] {
     ashlar::shmem::sync(team_for(ActiveSet{PE_start, logPE_stride, PE_size}));
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_sync)
 
 #define ASHLAR_SHMEM_DEFINE(BITS, BYTES)                                                          \
   void shmem_broadcast##BITS(void* dest, const void* source, size_t nelems, int PE_root,          \
@@ -47,6 +49,7 @@ void shmem_sync(int PE_start, int logPE_stride, int PE_size, long*) {
                                {dest, source, nelems, BYTES}, PE_root, RootDest::kUntouched);     \
     });                                                                                           \
   }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_broadcast##BITS)                                                    \
   void shmem_collect##BITS(void* dest, const void* source, size_t nelems, int PE_start,           \
                            int logPE_stride, int PE_size, long*) {                                \
     c_call("shmem_collect" #BITS, [&] {                                                           \
@@ -54,6 +57,7 @@ void shmem_sync(int PE_start, int logPE_stride, int PE_size, long*) {
                              {dest, source, nelems, BYTES});                                      \
     });                                                                                           \
   }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_collect##BITS)                                                      \
   void shmem_fcollect##BITS(void* dest, const void* source, size_t nelems, int PE_start,          \
                             int logPE_stride, int PE_size, long*) {                               \
     c_call("shmem_fcollect" #BITS, [&] {                                                          \
@@ -61,6 +65,7 @@ void shmem_sync(int PE_start, int logPE_stride, int PE_size, long*) {
                               {dest, source, nelems, BYTES});                                     \
     });                                                                                           \
   }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_fcollect##BITS)                                                     \
   void shmem_alltoall##BITS(void* dest, const void* source, size_t nelems, int PE_start,          \
                             int logPE_stride, int PE_size, long*) {                               \
     c_call("shmem_alltoall" #BITS, [&] {                                                          \
@@ -68,13 +73,15 @@ void shmem_sync(int PE_start, int logPE_stride, int PE_size, long*) {
                               {dest, source, nelems, BYTES});                                     \
     });                                                                                           \
   }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_alltoall##BITS)                                                     \
   void shmem_alltoalls##BITS(void* dest, const void* source, ptrdiff_t dst, ptrdiff_t sst,        \
                              size_t nelems, int PE_start, int logPE_stride, int PE_size, long*) { \
     c_call("shmem_alltoalls" #BITS, [&] {                                                         \
       ashlar::shmem::alltoalls(team_for({PE_start, logPE_stride, PE_size}),                       \
                                {dest, source, nelems, BYTES}, {dst, sst});                        \
     });                                                                                           \
-  }
+  }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_alltoalls##BITS)
 ASHLAR_SHMEM_DEFINE(32, 4)
 ASHLAR_SHMEM_DEFINE(64, 8)
 #undef ASHLAR_SHMEM_DEFINE
@@ -85,7 +92,8 @@ ASHLAR_SHMEM_DEFINE(64, 8)
     c_call("shmem_" #NAME "_" #OPNAME "_to_all", [&] {                                       \
       reduce({PE_start, logPE_stride, PE_size}, dest, source, nreduce, ReduceOp::OP);        \
     });                                                                                      \
-  }
+  }                                                                                          \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_##OPNAME##_to_all)
 #define ASHLAR_SHMEM_DEFINE(NAME, T) \
   ASHLAR_SHMEM_BITWISE_OPS(ASHLAR_SHMEM_DEFINE_REDUCTION, NAME, T)
 ASHLAR_SHMEM_BITWISE_TO_ALL_TYPES(ASHLAR_SHMEM_DEFINE)

@@ -5,8 +5,8 @@
 // OpenSHMEM prescribes the names and the shape of the macros.
 #include <cstring>
 
-#include "ashlar/shmem/shmem.h"
 #include "shmem/errors.h"
+#include "shmem/profiling.h"
 #include "shmem/runtime.h"
 
 using ashlar::shmem::c_call;
@@ -69,24 +69,30 @@ constexpr AtomicKind kAdd = AtomicKind::kAdd;
   T shmem_ctx_##NAME(shmem_ctx_t ctx, POINTER dest PARAMETERS, int pe) {                      \
     return c_call("shmem_" #NAME, [&] { return fetch<T>({ctx, dest, pe}, OP); });             \
   }                                                                                           \
+  ASHLAR_SHMEM_PROFILED(shmem_ctx_##NAME)                                                     \
   T shmem_##NAME(POINTER dest PARAMETERS, int pe) {                                           \
-    return shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest ARGUMENTS, pe);                           \
+    return pshmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest ARGUMENTS, pe);                          \
   }                                                                                           \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME)                                                         \
   void shmem_ctx_##NAME##_nbi(shmem_ctx_t ctx, T* fetched, POINTER dest PARAMETERS, int pe) { \
-    *fetched = shmem_ctx_##NAME(ctx, dest ARGUMENTS, pe);                                     \
+    *fetched = pshmem_ctx_##NAME(ctx, dest ARGUMENTS, pe);                                    \
   }                                                                                           \
+  ASHLAR_SHMEM_PROFILED(shmem_ctx_##NAME##_nbi)                                               \
   void shmem_##NAME##_nbi(T* fetched, POINTER dest PARAMETERS, int pe) {                      \
-    *fetched = shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest ARGUMENTS, pe);                       \
-  }
+    *fetched = pshmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest ARGUMENTS, pe);                      \
+  }                                                                                           \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_nbi)
 // Defines the two forms of a function without a result. FUNCTION is `post`, or `fetch` for a swap,
 // which `post` does not support.
 #define ASHLAR_SHMEM_DEFINE_POSTING(NAME, T, PARAMETERS, ARGUMENTS, OP, FUNCTION) \
   void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest PARAMETERS, int pe) {            \
     c_call("shmem_" #NAME, [&] { FUNCTION<T>({ctx, dest, pe}, OP); });            \
   }                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_ctx_##NAME)                                         \
   void shmem_##NAME(T* dest PARAMETERS, int pe) {                                 \
-    shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest ARGUMENTS, pe);                      \
-  }
+    pshmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest ARGUMENTS, pe);                     \
+  }                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME)
 
 #define ASHLAR_COMMA ,
 #define ASHLAR_SHMEM_DEFINE(NAME, T)                                                          \
@@ -121,16 +127,19 @@ ASHLAR_SHMEM_BITWISE_ATOMIC_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
 
 // The deprecated names of the functions above.
-#define ASHLAR_SHMEM_DEFINE(NAME, T)                    \
-  T shmem_##NAME##_fetch(const T* source, int pe) {     \
-    return shmem_##NAME##_atomic_fetch(source, pe);     \
-  }                                                     \
-  void shmem_##NAME##_set(T* dest, T value, int pe) {   \
-    shmem_##NAME##_atomic_set(dest, value, pe);         \
-  }                                                     \
-  T shmem_##NAME##_swap(T* dest, T value, int pe) {     \
-    return shmem_##NAME##_atomic_swap(dest, value, pe); \
-  }
+#define ASHLAR_SHMEM_DEFINE(NAME, T)                     \
+  T shmem_##NAME##_fetch(const T* source, int pe) {      \
+    return pshmem_##NAME##_atomic_fetch(source, pe);     \
+  }                                                      \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_fetch)            \
+  void shmem_##NAME##_set(T* dest, T value, int pe) {    \
+    pshmem_##NAME##_atomic_set(dest, value, pe);         \
+  }                                                      \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_set)              \
+  T shmem_##NAME##_swap(T* dest, T value, int pe) {      \
+    return pshmem_##NAME##_atomic_swap(dest, value, pe); \
+  }                                                      \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_swap)
 ASHLAR_SHMEM_DEFINE(int, int)
 ASHLAR_SHMEM_DEFINE(long, long)
 ASHLAR_SHMEM_DEFINE(longlong, long long)
@@ -138,18 +147,23 @@ ASHLAR_SHMEM_DEFINE(float, float)
 ASHLAR_SHMEM_DEFINE(double, double)
 #undef ASHLAR_SHMEM_DEFINE
 
-#define ASHLAR_SHMEM_DEFINE(NAME, T)                                                           \
-  T shmem_##NAME##_cswap(T* dest, T cond, T value, int pe) {                                   \
-    return shmem_##NAME##_atomic_compare_swap(dest, cond, value, pe);                          \
-  }                                                                                            \
-  T shmem_##NAME##_fadd(T* dest, T value, int pe) {                                            \
-    return shmem_##NAME##_atomic_fetch_add(dest, value, pe);                                   \
-  }                                                                                            \
-  T shmem_##NAME##_finc(T* dest, int pe) { return shmem_##NAME##_atomic_fetch_inc(dest, pe); } \
-  void shmem_##NAME##_add(T* dest, T value, int pe) {                                          \
-    shmem_##NAME##_atomic_add(dest, value, pe);                                                \
-  }                                                                                            \
-  void shmem_##NAME##_inc(T* dest, int pe) { shmem_##NAME##_atomic_inc(dest, pe); }
+#define ASHLAR_SHMEM_DEFINE(NAME, T)                                                            \
+  T shmem_##NAME##_cswap(T* dest, T cond, T value, int pe) {                                    \
+    return pshmem_##NAME##_atomic_compare_swap(dest, cond, value, pe);                          \
+  }                                                                                             \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_cswap)                                                   \
+  T shmem_##NAME##_fadd(T* dest, T value, int pe) {                                             \
+    return pshmem_##NAME##_atomic_fetch_add(dest, value, pe);                                   \
+  }                                                                                             \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_fadd)                                                    \
+  T shmem_##NAME##_finc(T* dest, int pe) { return pshmem_##NAME##_atomic_fetch_inc(dest, pe); } \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_finc)                                                    \
+  void shmem_##NAME##_add(T* dest, T value, int pe) {                                           \
+    pshmem_##NAME##_atomic_add(dest, value, pe);                                                \
+  }                                                                                             \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_add)                                                     \
+  void shmem_##NAME##_inc(T* dest, int pe) { pshmem_##NAME##_atomic_inc(dest, pe); }            \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_inc)
 ASHLAR_SHMEM_DEFINE(int, int)
 ASHLAR_SHMEM_DEFINE(long, long)
 ASHLAR_SHMEM_DEFINE(longlong, long long)

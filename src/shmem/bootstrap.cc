@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A store is a folder, redis://[user:password@]host[:port][/database], or redis+unix://path. The
-// only transport is UCX.
+// A store is a folder, redis://[user:password@]host[:port][/database], or redis+unix://path. If the
+// setting is empty, the store is memory of this process. The only transport is UCX.
 #include "shmem/bootstrap.h"
 
 #include <charconv>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements the collectives by those of ashlar::symm, or by puts and a barrier.
+// Implements the collectives with the collectives of ashlar::symm, or with puts and a barrier.
 #include "shmem/collectives.h"
 
 #include <algorithm>
@@ -18,9 +18,16 @@ int64_t offset_of(const void* address, int64_t bytes) {
   return static_cast<int64_t>(Runtime::get().offset_of(address, static_cast<size_t>(bytes)));
 }
 
+// Translates to an address in the buffer of ashlar::symm, so that the collectives can detect
+// overlaps.
+std::byte* buffer_address(const void* address, int64_t bytes) {
+  return Runtime::get().buffer_address(address, static_cast<size_t>(bytes));
+}
+
 // Returns null if `dest` equals `source`, which selects the in-place variant of a symm collective.
 void* output_of(const Transfer& transfer) {
-  return transfer.dest == transfer.source ? nullptr : transfer.dest;
+  if (transfer.dest == transfer.source) return nullptr;
+  return buffer_address(transfer.dest, transfer.total_bytes());
 }
 
 int64_t checked_product(int64_t bytes, size_t count) {
@@ -52,9 +59,9 @@ void broadcast(Team& team, const Transfer& transfer, int root, RootDest root_des
 
 void fcollect(Team& team, const Transfer& transfer) {
   const int64_t bytes = transfer.total_bytes();
-  offset_of(transfer.source, bytes);
   const int64_t all = checked_product(bytes, static_cast<size_t>(team.size()));
-  group_for(team).memory().all_gather(transfer.source, bytes,
+  const std::byte* source = buffer_address(transfer.source, bytes);
+  group_for(team).memory().all_gather(source, bytes,
                                       {.offset_bytes = offset_of(transfer.dest, all)});
 }
 
@@ -78,9 +85,9 @@ void collect(Team& team, const Transfer& transfer) {
 void alltoall(Team& team, const Transfer& transfer) {
   const int64_t bytes = transfer.total_bytes();
   const int64_t all = checked_product(bytes, static_cast<size_t>(team.size()));
-  offset_of(transfer.dest, all);
+  void* out = buffer_address(transfer.dest, all);
   group_for(team).memory().all_to_all(
-      bytes, {.offset_bytes = offset_of(transfer.source, all), .out = transfer.dest});
+      bytes, {.offset_bytes = offset_of(transfer.source, all), .out = out});
 }
 
 void alltoalls(Team& team, const Transfer& transfer, const Strides& strides) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Type-erased collectives over the PEs of a team, built on those of ashlar::symm where possible.
+// Collectives over the PEs of a team, built on the collectives of ashlar::symm where possible.
 // Functions that take a Team are collective. Functions throw on error.
 #pragma once
 
@@ -66,12 +66,12 @@ constexpr symm::ElementType element_type() {
 
 template <typename T>
 T combine(symm::ReduceOp op, T left, T right) {
-  if (op == symm::ReduceOp::kSum) return left + right;
+  if (op == symm::ReduceOp::kSum) return static_cast<T>(left + right);
   if constexpr (std::is_arithmetic_v<T>) {
     if (op == symm::ReduceOp::kMin) return right < left ? right : left;
     if (op == symm::ReduceOp::kMax) return left < right ? right : left;
   }
-  return left * right;
+  return static_cast<T>(left * right);
 }
 
 // Throws unless `dest` equals `source` or the two are disjoint.
@@ -79,36 +79,70 @@ void check_no_partial_overlap(const Transfer& transfer);
 // Reduces with the all-reduce of ashlar::symm.
 void reduce_native(Team& team, const Transfer& transfer, const symm::Reduction& reduction);
 
-// Gathers the elements of all PEs in chunks, which every PE combines in rank order.
+// `count` elements of type T at symmetric addresses.
 template <typename T>
-void reduce_gathered(Team& team, T* dest, const T* source, size_t count, symm::ReduceOp op) {
+struct TypedTransfer {
+  T* dest = nullptr;
+  const T* source = nullptr;
+  size_t count = 0;
+};
+
+// Gathers the elements of all PEs in chunks. Every PE sets each element of `dest` to
+// `combine(element_of)`, where `element_of(rank)` is the corresponding element of the PE with that
+// rank.
+template <typename T, typename Combine>
+void combine_gathered(Team& team, const CollectiveCall& call, const TypedTransfer<T>& elements,
+                      const Combine& combine) {
   Runtime& runtime = Runtime::get();
-  const Transfer transfer{dest, source, count, sizeof(T)};
+  const Transfer transfer{elements.dest, elements.source, elements.count, sizeof(T)};
   const auto bytes = static_cast<size_t>(transfer.total_bytes());
-  runtime.offset_of(dest, bytes);
-  runtime.offset_of(source, bytes);
+  runtime.offset_of(elements.dest, bytes);
+  runtime.offset_of(elements.source, bytes);
   check_no_partial_overlap(transfer);
   PeGroup& pe_group = runtime.teams().group_for(team);
-  pe_group.check_same_call({"reduce", {count, static_cast<uint64_t>(op), sizeof(T)}, 3});
+  pe_group.check_same_call(call);
   constexpr size_t kChunkElements = PeGroup::kScratchBytesPerPe / sizeof(T);
-  for (size_t done = 0; done < count; done += kChunkElements) {
-    const size_t length = std::min(kChunkElements, count - done);
-    const auto* all =
-        reinterpret_cast<const T*>(pe_group.gather_bytes(source + done, length * sizeof(T)));
+  for (size_t done = 0; done < elements.count; done += kChunkElements) {
+    const size_t length = std::min(kChunkElements, elements.count - done);
+    const auto* all = reinterpret_cast<const T*>(
+        pe_group.gather_bytes(elements.source + done, length * sizeof(T)));
     for (size_t at = 0; at < length; ++at) {
-      T result = all[at];
-      for (int rank = 1; rank < team.size(); ++rank) {
-        result = combine(op, result, all[static_cast<size_t>(rank) * length + at]);
-      }
-      dest[done + at] = result;
+      elements.dest[done + at] =
+          combine([&](int rank) { return all[static_cast<size_t>(rank) * length + at]; });
     }
   }
 }
 
 template <typename T>
+void reduce_gathered(Team& team, const TypedTransfer<T>& elements, symm::ReduceOp op) {
+  const CollectiveCall call{"reduce", {elements.count, static_cast<uint64_t>(op), sizeof(T)}, 3};
+  combine_gathered(team, call, elements, [&](const auto& element_of) {
+    T result = element_of(0);
+    for (int rank = 1; rank < team.size(); ++rank) result = combine(op, result, element_of(rank));
+    return result;
+  });
+}
+
+// An exclusive scan sums the elements of all PEs before this one in the team; an inclusive scan
+// also adds this PE's elements.
+enum class ScanKind { kInclusive, kExclusive };
+template <typename T>
+void scan(Team& team, const TypedTransfer<T>& elements, ScanKind kind) {
+  const CollectiveCall call{"scan", {elements.count, static_cast<uint64_t>(kind), sizeof(T)}, 3};
+  const int end = kind == ScanKind::kInclusive ? team.rank() + 1 : team.rank();
+  combine_gathered(team, call, elements, [&](const auto& element_of) {
+    T result{};
+    for (int rank = 0; rank < end; ++rank) {
+      result = rank == 0 ? element_of(0) : combine(symm::ReduceOp::kSum, result, element_of(rank));
+    }
+    return result;
+  });
+}
+
+template <typename T>
 void reduce(Team& team, T* dest, const T* source, size_t count, symm::ReduceOp op) {
   if constexpr (kNeedsGatheredReduce<T>) {
-    reduce_gathered(team, dest, source, count, op);
+    reduce_gathered(team, TypedTransfer<T>{dest, source, count}, op);
   } else {
     reduce_native(team, {dest, source, count, sizeof(T)}, {element_type<T>(), op});
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The only file of this library that prints and exits the process.
+// Prints errors and information, and ends the job.
 #include "shmem/errors.h"
 
 #include <cstdio>
@@ -24,6 +24,15 @@ void abort_job(const std::string& message) noexcept {
   }
   std::fprintf(stderr, "shmem: PE %d: %s\n", runtime->my_pe(), message.c_str());
   terminate_job(1);
+}
+
+void print_information(const std::string& lines) noexcept {
+  std::fputs(lines.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void print_debug_line(const std::string& line) noexcept {
+  std::fprintf(stderr, "shmem: %s\n", line.c_str());
 }
 
 // Skips destructors, because other threads of the program may still be running. A forked child

@@ -20,6 +20,10 @@ namespace ashlar::shmem {
 // calls fails because this PE is gone, or when their launcher ends them.
 [[noreturn]] void terminate_job(int status) noexcept;
 
+// Print the output that SHMEM_VERSION, SHMEM_INFO and SHMEM_DEBUG enable.
+void print_information(const std::string& lines) noexcept;  // to standard output
+void print_debug_line(const std::string& line) noexcept;    // to standard error
+
 template <typename... Parts>
 [[noreturn]] void throw_invalid_argument(const Parts&... parts) {
   throw InvalidArgument(Status::invalid_argument(text(parts...)));

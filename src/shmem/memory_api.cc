@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // C functions: symmetric heap allocation.
+#include <bit>
 #include <cstring>
 #include <limits>
 
-#include "ashlar/shmem/shmem.h"
 #include "shmem/errors.h"
+#include "shmem/profiling.h"
 #include "shmem/runtime.h"
 
 using ashlar::shmem::c_call;
 using ashlar::shmem::Runtime;
-using ashlar::shmem::throw_invalid_argument;
 
 namespace {
 
@@ -23,6 +23,7 @@ void* shmem_malloc(size_t size) {
     return Runtime::get().allocate({"shmem_malloc", {size}}, size, kAlignment);
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_malloc)
 
 // When the call returns on any PE, the memory is zero on all PEs.
 void* shmem_calloc(size_t count, size_t size) {
@@ -39,37 +40,40 @@ void* shmem_calloc(size_t count, size_t size) {
     return memory;
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_calloc)
 
 void* shmem_align(size_t alignment, size_t size) {
   return c_call("shmem_align", [&] {
-    if (alignment == 0 || (alignment & (alignment - 1)) != 0) {
-      throw_invalid_argument("alignment ", alignment, ": expected a power of two");
-    }
-    constexpr size_t kMax = ashlar::shmem::RangeAllocator::kMaxAlignment;
-    if (alignment > kMax)
-      throw_invalid_argument("alignment ", alignment, ": expected at most ", kMax);
-    return Runtime::get().allocate({"shmem_align", {alignment, size}, 2}, size, alignment);
+    Runtime& runtime = Runtime::get();
+    if (!std::has_single_bit(alignment)) return static_cast<void*>(nullptr);
+    return runtime.allocate({"shmem_align", {alignment, size}, 2}, size, alignment);
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_align)
 
 void* shmem_malloc_with_hints(size_t size, long hints) {
   return c_call("shmem_malloc_with_hints", [&] {
-    constexpr long kKnownHints = SHMEM_MALLOC_ATOMICS_REMOTE | SHMEM_MALLOC_SIGNAL_REMOTE;
-    if ((hints & ~kKnownHints) != 0)
-      throw_invalid_argument("hints ", hints, ": expected a combination of the bits in ",
-                             kKnownHints);
     return Runtime::get().allocate(
         {"shmem_malloc_with_hints", {size, static_cast<uint64_t>(hints)}, 2}, size, kAlignment);
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_malloc_with_hints)
 
 void* shmem_realloc(void* ptr, size_t size) {
   return c_call("shmem_realloc", [&] { return Runtime::get().reallocate(ptr, size); });
 }
+ASHLAR_SHMEM_PROFILED(shmem_realloc)
 
 void shmem_free(void* ptr) {
   c_call("shmem_free", [&] { Runtime::get().free(ptr); });
 }
+ASHLAR_SHMEM_PROFILED(shmem_free)
 
-void* shmalloc(size_t size) { return shmem_malloc(size); }
-void shfree(void* ptr) { shmem_free(ptr); }
+void* shmalloc(size_t size) { return pshmem_malloc(size); }
+ASHLAR_SHMEM_PROFILED(shmalloc)
+void shfree(void* ptr) { pshmem_free(ptr); }
+ASHLAR_SHMEM_PROFILED(shfree)
+void* shmemalign(size_t alignment, size_t size) { return pshmem_align(alignment, size); }
+ASHLAR_SHMEM_PROFILED(shmemalign)
+void* shrealloc(void* ptr, size_t size) { return pshmem_realloc(ptr, size); }
+ASHLAR_SHMEM_PROFILED(shrealloc)

@@ -21,9 +21,9 @@ symm::SymmetricBuffer allocate_scratch(symm::Heap& heap, const symm::Group& grou
 
 }  // namespace
 
-PeGroup::PeGroup(symm::Heap& heap, symm::Group group, const symm::SymmetricBuffer& heap_memory)
+PeGroup::PeGroup(symm::Heap& heap, symm::Group group, const symm::SymmetricBuffer& symmetric_memory)
     : group_(std::move(group)),
-      memory_(group_.rendezvous(heap_memory)),
+      memory_(group_.rendezvous(symmetric_memory)),
       scratch_(allocate_scratch(heap, group_)),
       scratch_handle_(group_.rendezvous(scratch_)) {}
 

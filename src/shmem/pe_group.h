@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A set of PEs that have joined a symm::Group, with the symmetric heap mapped by all of them and
+// A set of PEs that have joined a symm::Group, with the symmetric memory mapped by all of them and
 // scratch memory for exchanging small records. Thread safe, except that exchanges must not run
 // concurrently, because they share the scratch memory.
 #pragma once
@@ -26,8 +26,8 @@ class PeGroup {
  public:
   static constexpr size_t kScratchBytesPerPe = size_t{16} * 1024;
 
-  // Collective over the group. `heap_memory` is the symmetric heap.
-  PeGroup(symm::Heap& heap, symm::Group group, const symm::SymmetricBuffer& heap_memory);
+  // Collective over the group.
+  PeGroup(symm::Heap& heap, symm::Group group, const symm::SymmetricBuffer& symmetric_memory);
 
   symm::Group& group() { return group_; }
   const symm::Handle& memory() const { return memory_; }

@@ -29,7 +29,9 @@ std::optional<size_t> RangeAllocator::allocate(size_t bytes, size_t alignment) {
   const size_t wanted = *room;
   const size_t step = std::max(alignment, kLineBytes);
   for (const auto& [begin, available] : free_) {
-    const size_t offset = align_up(origin_ + begin, step) - origin_;
+    const std::optional<uint64_t> aligned = try_align_up(begin, step);
+    if (!aligned) continue;
+    const size_t offset = *aligned;
     const size_t skipped = offset - begin;
     if (skipped > available || wanted > available - skipped) continue;
     const size_t behind = available - skipped - wanted;

@@ -14,16 +14,10 @@ namespace ashlar::shmem {
 // Invariants: free and live ranges tile the heap, and no two free ranges are adjacent.
 class RangeAllocator {
  public:
-  // `origin` is the heap's address, needed for alignment. Its low 12 bits must be equal on all PEs.
-  RangeAllocator(size_t capacity_bytes, size_t origin)
-      : origin_(origin % kMaxAlignment), free_{{0, capacity_bytes}} {}
+  explicit RangeAllocator(size_t capacity_bytes) : free_{{0, capacity_bytes}} {}
 
-  // The page size. Heap addresses on different PEs agree only modulo the page size, so a larger
-  // alignment would lead to different offsets.
-  static constexpr size_t kMaxAlignment = 4096;
-
-  // Allocates by first fit and returns the offset, or nothing if no free range is large enough.
-  // REQUIRES: `alignment` is a power of two, at most kMaxAlignment.
+  // Allocates by first fit and returns the offset, a multiple of `alignment`, or nothing if no free
+  // range is large enough. REQUIRES: `alignment` is a power of two.
   std::optional<size_t> allocate(size_t bytes, size_t alignment);
   // Returns the size requested for the live range at `offset`, or nothing if no live range begins
   // at `offset`.
@@ -43,7 +37,6 @@ class RangeAllocator {
   // Adds a free range and merges it with its neighbours.
   void insert_free(size_t offset, size_t bytes);
 
-  const size_t origin_;
   std::map<size_t, size_t> free_;     // size, keyed by offset
   std::map<size_t, LiveRange> live_;  // keyed by offset
 };

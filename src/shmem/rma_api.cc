@@ -6,8 +6,8 @@
 #include <cstring>
 #include <vector>
 
-#include "ashlar/shmem/shmem.h"
 #include "shmem/errors.h"
+#include "shmem/profiling.h"
 #include "shmem/runtime.h"
 #include "shmem/strided_rma.h"
 
@@ -73,6 +73,7 @@ void put_signal(shmem_ctx_t context, void* dest, const void* source, Elements el
   void shmem_ctx_##NAME##_p(shmem_ctx_t ctx, T* dest, T value, int pe) {              \
     c_call("shmem_" #NAME "_p", [&] { put(ctx, dest, &value, {1, sizeof(T)}, pe); }); \
   }                                                                                   \
+  ASHLAR_SHMEM_PROFILED(shmem_ctx_##NAME##_p)                                         \
   T shmem_ctx_##NAME##_g(shmem_ctx_t ctx, const T* source, int pe) {                  \
     return c_call("shmem_" #NAME "_g", [&] {                                          \
       T value;                                                                        \
@@ -80,12 +81,15 @@ void put_signal(shmem_ctx_t context, void* dest, const void* source, Elements el
       return value;                                                                   \
     });                                                                               \
   }                                                                                   \
+  ASHLAR_SHMEM_PROFILED(shmem_ctx_##NAME##_g)                                         \
   void shmem_##NAME##_p(T* dest, T value, int pe) {                                   \
-    shmem_ctx_##NAME##_p(SHMEM_CTX_DEFAULT, dest, value, pe);                         \
+    pshmem_ctx_##NAME##_p(SHMEM_CTX_DEFAULT, dest, value, pe);                        \
   }                                                                                   \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_p)                                             \
   T shmem_##NAME##_g(const T* source, int pe) {                                       \
-    return shmem_ctx_##NAME##_g(SHMEM_CTX_DEFAULT, source, pe);                       \
-  }
+    return pshmem_ctx_##NAME##_g(SHMEM_CTX_DEFAULT, source, pe);                      \
+  }                                                                                   \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_g)
 ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
 
@@ -94,15 +98,19 @@ ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DEFINE)
   void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, size_t nelems, int pe) {       \
     c_call("shmem_" #NAME, [&] { FUNCTION(ctx, dest, source, {nelems, BYTES}, pe); });            \
   }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_ctx_##NAME)                                                         \
   void shmem_##NAME(T* dest, const T* source, size_t nelems, int pe) {                            \
-    shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, pe);                                \
+    pshmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, pe);                               \
   }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME)                                                             \
   void shmem_ctx_##NAME##_nbi(shmem_ctx_t ctx, T* dest, const T* source, size_t nelems, int pe) { \
-    shmem_ctx_##NAME(ctx, dest, source, nelems, pe);                                              \
+    pshmem_ctx_##NAME(ctx, dest, source, nelems, pe);                                             \
   }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_ctx_##NAME##_nbi)                                                   \
   void shmem_##NAME##_nbi(T* dest, const T* source, size_t nelems, int pe) {                      \
-    shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, pe);                                \
-  }
+    pshmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, pe);                               \
+  }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_nbi)
 // FUNCTION is strided_put or strided_get.
 #define ASHLAR_SHMEM_DEFINE_STRIDES(NAME, T, FUNCTION, BYTES)                                    \
   void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, ptrdiff_t tst, ptrdiff_t sst, \
@@ -112,10 +120,12 @@ ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DEFINE)
                               BYTES);                                                            \
     });                                                                                          \
   }                                                                                              \
+  ASHLAR_SHMEM_PROFILED(shmem_ctx_##NAME)                                                        \
   void shmem_##NAME(T* dest, const T* source, ptrdiff_t tst, ptrdiff_t sst, size_t nelems,       \
                     int pe) {                                                                    \
-    shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, tst, sst, nelems, pe);                     \
-  }
+    pshmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, tst, sst, nelems, pe);                    \
+  }                                                                                              \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME)
 #define ASHLAR_SHMEM_DEFINE_SIGNALS(NAME, T, BYTES)                                               \
   void shmem_ctx_##NAME(shmem_ctx_t ctx, T* dest, const T* source, size_t nelems,                 \
                         uint64_t* sig_addr, uint64_t signal, int sig_op, int pe) {                \
@@ -123,18 +133,22 @@ ASHLAR_SHMEM_RMA_TYPES(ASHLAR_SHMEM_DEFINE)
       put_signal(ctx, dest, source, {nelems, BYTES}, {sig_addr, signal, sig_op}, pe);             \
     });                                                                                           \
   }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_ctx_##NAME)                                                         \
   void shmem_##NAME(T* dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal, \
                     int sig_op, int pe) {                                                         \
-    shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, sig_addr, signal, sig_op, pe);      \
+    pshmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, sig_addr, signal, sig_op, pe);     \
   }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME)                                                             \
   void shmem_ctx_##NAME##_nbi(shmem_ctx_t ctx, T* dest, const T* source, size_t nelems,           \
                               uint64_t* sig_addr, uint64_t signal, int sig_op, int pe) {          \
-    shmem_ctx_##NAME(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe);                    \
+    pshmem_ctx_##NAME(ctx, dest, source, nelems, sig_addr, signal, sig_op, pe);                   \
   }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_ctx_##NAME##_nbi)                                                   \
   void shmem_##NAME##_nbi(T* dest, const T* source, size_t nelems, uint64_t* sig_addr,            \
                           uint64_t signal, int sig_op, int pe) {                                  \
-    shmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, sig_addr, signal, sig_op, pe);      \
-  }
+    pshmem_ctx_##NAME(SHMEM_CTX_DEFAULT, dest, source, nelems, sig_addr, signal, sig_op, pe);     \
+  }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_nbi)
 
 #define ASHLAR_SHMEM_DEFINE(NAME, T)                                  \
   ASHLAR_SHMEM_DEFINE_BLOCKS(NAME##_put, T, put, sizeof(T))           \

@@ -4,12 +4,17 @@
 #include "shmem/runtime.h"
 
 #include <sched.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <thread>
+#include <utility>
 
+#include "ashlar/version.h"
 #include "shmem/bootstrap.h"
+#include "shmem/core_assignment.h"
 #include "shmem/errors.h"
 #include "symm/stores/shmem_exit.h"
 
@@ -20,7 +25,8 @@ using std::chrono::microseconds;
 
 constexpr std::chrono::seconds kExitStoreTimeout{1};
 constexpr std::chrono::hours kExitStatusTtl{1};
-constexpr int kYieldCount = 40;
+constexpr int kYieldCount = 200;
+constexpr int kYieldsPerFailureCheck = 50;
 constexpr microseconds kShortSleep{50};
 constexpr microseconds kLongSleep{500};
 
@@ -55,7 +61,14 @@ std::unique_ptr<PeGroup> join_world(const ShmemSettings& settings, symm::Heap& h
   options.measure_thresholds = false;
   options.transport = transport;
   options.timeout = settings.timeout;
-  return std::make_unique<PeGroup>(heap, symm::Group::join(heap, store, options), memory);
+  symm::Group group = symm::Group::join(heap, store, options);
+  try {
+    return std::make_unique<PeGroup>(heap, std::move(group), memory);
+  } catch (const InvalidArgument& error) {
+    throw_invalid_argument(error.status().message(),
+                           "; PEs must set SHMEM_SYMMETRIC_SIZE to the same value, and their "
+                           "programs must have static data of similar sizes");
+  }
 }
 
 // These functions copy an aligned word with one atomic access, since a peer may read or write it
@@ -116,6 +129,7 @@ void Runtime::start(int thread_level) {
   if (current() != nullptr) return;
   runtime_owner() = std::make_unique<Runtime>(check(shmem_settings_of_process()), thread_level);
   current_runtime.store(runtime_owner().get(), std::memory_order_release);
+  current()->print_start_information();
 }
 
 void Runtime::finish() {
@@ -131,12 +145,65 @@ void Runtime::finish() {
 Runtime::Runtime(const ShmemSettings& settings, int thread_level)
     : settings_(settings),
       thread_level_(thread_level),
+      heap_(heap_options(settings_)),
+      memory_(heap_, settings_.heap_bytes, program_data_),
       store_(check(open_store(settings_))),
       transport_(check(open_transport(settings_))),
-      heap_(heap_options(settings_)),
-      memory_(heap_.allocate(settings_.heap_bytes)),
-      teams_(heap_, memory_, join_world(settings_, heap_, store_, transport_, memory_)),
-      ranges_(settings_.heap_bytes, reinterpret_cast<uintptr_t>(memory_.data())) {}
+      teams_(heap_, memory_.buffer(),
+             join_world(settings_, heap_, store_, transport_, memory_.buffer())),
+      ranges_(settings_.heap_bytes) {
+  agree_on_program_data();
+  agree_on_heap_alignment();
+  if (has_core_for_each_pe()) spin_count_ = kSpinCountWithOwnCore;
+}
+
+bool Runtime::has_core_for_each_pe() {
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  if (::sched_getaffinity(0, sizeof(own), &own) != 0) CPU_ZERO(&own);
+  const auto* all =
+      reinterpret_cast<const cpu_set_t*>(world_group().gather_bytes(&own, sizeof(own)));
+  std::vector<cpu_set_t> affinities;
+  for (const int pe : teams_.at(SHMEM_TEAM_SHARED).pes()) affinities.push_back(all[pe]);
+  return affinities.size() <= core_limit_of_container() && can_assign_cores(std::move(affinities));
+}
+
+void Runtime::agree_on_program_data() {
+  constexpr uint64_t kStateBits = 8;
+  const uint64_t own =
+      program_data_.layout_hash() << kStateBits | static_cast<uint64_t>(program_data_.state());
+  const std::vector<uint64_t> all = world_group().gather("shmem_init", own);
+  for (size_t pe = 0; pe < all.size(); ++pe) {
+    const auto state = static_cast<ProgramDataState>(all[pe] & ((1U << kStateBits) - 1));
+    if (state != ProgramDataState::kSymmetric) {
+      memory_.set_program_data_error(text("on PE ", pe, ", ", reason(state)));
+      return;
+    }
+    if (all[pe] != all[0]) {
+      memory_.set_program_data_error(text("PE ", pe, " runs another program than PE 0"));
+      return;
+    }
+  }
+}
+
+void Runtime::agree_on_heap_alignment() {
+  memory_.set_heap_alignment(
+      std::ranges::min(world_group().gather("shmem_init", memory_.heap_alignment())));
+}
+
+void Runtime::print_start_information() const {
+  if (my_pe() == 0 && settings_.prints_version) {
+    print_information(text(SHMEM_VENDOR_STRING, " ", ASHLAR_VERSION_STRING, ", OpenSHMEM ",
+                           SHMEM_MAJOR_VERSION, '.', SHMEM_MINOR_VERSION, '\n'));
+  }
+  if (my_pe() == 0 && settings_.prints_info) print_information(shmem_variables_text());
+  if (!settings_.prints_debug) return;
+  const std::string& error = memory_.program_data_error();
+  print_debug_line(text("PE ", my_pe(), " of ", pe_count(), ", process ", ::getpid(),
+                        ": symmetric heap of ", settings_.heap_bytes, " bytes, static data of ",
+                        program_data_.bytes(), " bytes",
+                        error.empty() ? "" : ", which is not symmetric because ", error));
+}
 
 std::optional<int> Runtime::exit_status() noexcept {
   return shmem_exit_status(*store_, settings_.job, Deadline::after(kExitStoreTimeout));
@@ -151,34 +218,44 @@ void Runtime::set_exit_status(int status) noexcept {
 }
 
 void* Runtime::allocate(const CollectiveCall& call, size_t bytes, size_t alignment) {
-  world_group().check_same_call(call);
   if (bytes == 0) return nullptr;
+  quiet();
+  world_group().check_same_call(call);
+  if (alignment > memory_.heap_alignment()) return nullptr;
   MutexLock lock(mutex_);
   const std::optional<size_t> offset = ranges_.allocate(bytes, alignment);
-  return offset ? memory_.data() + *offset : nullptr;
+  return offset ? memory_.heap() + *offset : nullptr;
+}
+
+size_t Runtime::heap_offset_of(const void* address) const {
+  if (!memory_.is_in_heap(address, 1)) {
+    throw_invalid_argument(address, " is not in the symmetric heap");
+  }
+  return static_cast<size_t>(static_cast<const std::byte*>(address) - memory_.heap());
 }
 
 void* Runtime::reallocate(void* address, size_t bytes) {
   const bool is_new = address == nullptr;
-  const size_t before = is_new ? 0 : offset_of(address, 1);
+  if (is_new && bytes == 0) return nullptr;
+  const size_t before = is_new ? 0 : heap_offset_of(address);
   quiet();
   world_group().check_same_call({"shmem_realloc", {before, bytes, is_new ? uint64_t{1} : 0}, 2});
   const std::optional<size_t> after = is_new ? allocate_range(bytes) : resize_range(before, bytes);
   // No PE may write to another PE's new range before that PE has copied the old contents into it.
   world_group().group().barrier();
-  return after ? memory_.data() + *after : nullptr;
+  return after ? memory_.heap() + *after : nullptr;
 }
 
 std::optional<size_t> Runtime::allocate_range(size_t bytes) {
   MutexLock lock(mutex_);
-  return bytes == 0 ? std::nullopt : ranges_.allocate(bytes, alignof(std::max_align_t));
+  return ranges_.allocate(bytes, alignof(std::max_align_t));
 }
 
 std::optional<size_t> Runtime::resize_range(size_t before, size_t bytes) {
   MutexLock lock(mutex_);
   const std::optional<size_t> old_bytes = ranges_.requested_bytes(before);
   if (!old_bytes) {
-    throw_invalid_argument(memory_.data() + before, " was not returned by shmem_malloc");
+    throw_invalid_argument(memory_.heap() + before, " was not returned by shmem_malloc");
   }
   if (bytes == 0) {
     ranges_.free(before);
@@ -187,17 +264,17 @@ std::optional<size_t> Runtime::resize_range(size_t before, size_t bytes) {
   if (ranges_.resize(before, bytes)) return before;
   const std::optional<size_t> after = ranges_.allocate(bytes, alignof(std::max_align_t));
   if (!after) return std::nullopt;
-  // Shrinking always succeeds in place, so the new range is the larger one and `*old_bytes` fit.
-  std::memcpy(memory_.data() + *after, memory_.data() + before, *old_bytes);
+  // Shrinking always succeeds in place, so the new range is larger and holds `*old_bytes`.
+  std::memcpy(memory_.heap() + *after, memory_.heap() + before, *old_bytes);
   ranges_.free(before);
   return after;
 }
 
 void Runtime::free(void* address) {
-  const size_t offset = address == nullptr ? SIZE_MAX : offset_of(address, 1);
+  if (address == nullptr) return;
+  const size_t offset = heap_offset_of(address);
   quiet();
   world_group().check_same_call({"shmem_free", {offset}});
-  if (address == nullptr) return;
   MutexLock lock(mutex_);
   if (!ranges_.requested_bytes(offset)) {
     throw_invalid_argument(address, " was not returned by shmem_malloc, or was freed already");
@@ -222,22 +299,19 @@ RemoteAddress Runtime::resolve(shmem_ctx_t context, const void* address, size_t 
   return target;
 }
 
-bool Runtime::is_symmetric(const void* address, size_t bytes) const {
-  const auto start = reinterpret_cast<uintptr_t>(address);
-  const auto begin = reinterpret_cast<uintptr_t>(memory_.data());
-  return start >= begin && start - begin <= memory_.bytes() &&
-         bytes <= memory_.bytes() - (start - begin);
-}
-
 size_t Runtime::offset_of(const void* address, size_t bytes) const {
   if (bytes == 0) return 0;
-  if (!is_symmetric(address, bytes)) {
-    throw_invalid_argument(
-        address, " (", bytes,
-        " bytes) is not in the symmetric heap. Static and global variables are not symmetric; "
-        "allocate it with shmem_malloc");
-  }
-  return static_cast<size_t>(static_cast<const std::byte*>(address) - memory_.data());
+  if (const std::optional<size_t> offset = memory_.offset_of(address, bytes)) return *offset;
+  const std::string& error = memory_.program_data_error();
+  throw_invalid_argument(
+      address, " (", bytes, " bytes) is not symmetric: it is not memory from shmem_malloc",
+      error.empty() ? " or a global or static variable of the program"
+                    : text(". Static variables are not symmetric, because ", error));
+}
+
+std::byte* Runtime::buffer_address(const void* address, size_t bytes) const {
+  if (bytes == 0) return static_cast<std::byte*>(const_cast<void*>(address));
+  return memory_.buffer().data() + offset_of(address, bytes);
 }
 
 void Runtime::put(const RemoteAddress& to, const void* from, size_t bytes) {
@@ -266,11 +340,12 @@ void Runtime::post(const RemoteAddress& at, symm::AtomicOp op) {
 
 void Runtime::back_off(int turn) {
   if (transport_ != nullptr) transport_->progress();
-  if (turn < kYieldCount) {
+  if (turn < kYieldCount && turn % kYieldsPerFailureCheck != kYieldsPerFailureCheck - 1) {
     ::sched_yield();
     return;
   }
   if (const Status failed = world_group().group().failure(); !failed.ok()) throw PeerError(failed);
+  if (turn < kYieldCount) return;
   std::this_thread::sleep_for(turn < 4 * kYieldCount ? kShortSleep : kLongSleep);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // C functions: fences, barriers, contexts and locks.
-#include "ashlar/shmem/shmem.h"
 #include "shmem/errors.h"
+#include "shmem/profiling.h"
 #include "shmem/runtime.h"
 
 using ashlar::shmem::c_call;
@@ -10,14 +10,17 @@ using ashlar::shmem::RemoteAddress;
 using ashlar::shmem::Runtime;
 using ashlar::shmem::throw_invalid_argument;
 using ashlar::symm::AtomicKind;
+using ashlar::symm::SharedWords;
 
 void shmem_fence(void) {
   c_call("shmem_fence", [] { Runtime::get().fence(); });
 }
+ASHLAR_SHMEM_PROFILED(shmem_fence)
 
 void shmem_quiet(void) {
   c_call("shmem_quiet", [] { Runtime::get().quiet(); });
 }
+ASHLAR_SHMEM_PROFILED(shmem_quiet)
 
 void shmem_barrier_all(void) {
   c_call("shmem_barrier_all", [] {
@@ -25,10 +28,12 @@ void shmem_barrier_all(void) {
     Runtime::get().world_group().group().barrier();
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_barrier_all)
 
 void shmem_sync_all(void) {
   c_call("shmem_sync_all", [] { Runtime::get().world_group().group().barrier(); });
 }
+ASHLAR_SHMEM_PROFILED(shmem_sync_all)
 
 int shmem_team_create_ctx(shmem_team_t team, long, shmem_ctx_t* ctx) {
   return c_call("shmem_team_create_ctx", [&] {
@@ -38,10 +43,12 @@ int shmem_team_create_ctx(shmem_team_t team, long, shmem_ctx_t* ctx) {
     return 0;
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_team_create_ctx)
 
 int shmem_ctx_create(long options, shmem_ctx_t* ctx) {
-  return shmem_team_create_ctx(SHMEM_TEAM_WORLD, options, ctx);
+  return pshmem_team_create_ctx(SHMEM_TEAM_WORLD, options, ctx);
 }
+ASHLAR_SHMEM_PROFILED(shmem_ctx_create)
 
 int shmem_ctx_get_team(shmem_ctx_t ctx, shmem_team_t* team) {
   return c_call("shmem_ctx_get_team", [&] {
@@ -49,6 +56,7 @@ int shmem_ctx_get_team(shmem_ctx_t ctx, shmem_team_t* team) {
     return *team == SHMEM_TEAM_INVALID ? -1 : 0;
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_ctx_get_team)
 
 void shmem_ctx_destroy(shmem_ctx_t ctx) {
   c_call("shmem_ctx_destroy", [&] {
@@ -56,22 +64,43 @@ void shmem_ctx_destroy(shmem_ctx_t ctx) {
     Runtime::get().teams().destroy_context(ctx);
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_ctx_destroy)
 
 void shmem_ctx_fence(shmem_ctx_t ctx) {
   c_call("shmem_ctx_fence", [&] {
     if (ctx != SHMEM_CTX_INVALID) Runtime::get().fence();
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_ctx_fence)
 
 void shmem_ctx_quiet(shmem_ctx_t ctx) {
   c_call("shmem_ctx_quiet", [&] {
     if (ctx != SHMEM_CTX_INVALID) Runtime::get().quiet();
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_ctx_quiet)
 
-// A lock is a ticket lock in one word of one PE, which the lock's heap offset determines. The upper
-// half counts issued tickets, and the lower half served tickets; the lock is free if both are
-// equal.
+void shmem_ctx_session_start(shmem_ctx_t, long, const shmem_ctx_session_config_t*, long) {}
+ASHLAR_SHMEM_PROFILED(shmem_ctx_session_start)
+void shmem_ctx_session_stop(shmem_ctx_t) {}
+ASHLAR_SHMEM_PROFILED(shmem_ctx_session_stop)
+
+void shmem_set_cache_inv(void) {}
+ASHLAR_SHMEM_PROFILED(shmem_set_cache_inv)
+void shmem_clear_cache_inv(void) {}
+ASHLAR_SHMEM_PROFILED(shmem_clear_cache_inv)
+void shmem_set_cache_line_inv(void*) {}
+ASHLAR_SHMEM_PROFILED(shmem_set_cache_line_inv)
+void shmem_clear_cache_line_inv(void*) {}
+ASHLAR_SHMEM_PROFILED(shmem_clear_cache_line_inv)
+void shmem_udcflush(void) {}
+ASHLAR_SHMEM_PROFILED(shmem_udcflush)
+void shmem_udcflush_line(void*) {}
+ASHLAR_SHMEM_PROFILED(shmem_udcflush_line)
+
+// A lock is a ticket lock. Only its word on one PE is used; the lock's offset in the symmetric
+// memory determines this PE. The upper half of the word counts issued tickets, and the lower half
+// served tickets. The lock is free if both counts are equal.
 namespace {
 
 static_assert(sizeof(long) == 8);
@@ -86,6 +115,18 @@ RemoteAddress lock_address(Runtime& runtime, const long* lock) {
 uint32_t issued(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
 uint32_t served(uint64_t word) { return static_cast<uint32_t>(word); }
 
+// Waits until the ticket is served. A PE that has mapped the word only loads it, because an atomic
+// operation would take the cache line from the PE that releases the lock.
+void wait_for_turn(Runtime& runtime, const RemoteAddress& lock_word, uint32_t ticket) {
+  if (lock_word.direct == nullptr) {
+    runtime.wait_for_reply([&] { return served(runtime.fetch(lock_word, {})) == ticket; });
+    return;
+  }
+  const auto* word = reinterpret_cast<const uint64_t*>(lock_word.direct);
+  runtime.wait(
+      [&] { return served(SharedWords::load(word, std::memory_order_acquire)) == ticket; });
+}
+
 }  // namespace
 
 void shmem_set_lock(long* lock) {
@@ -93,10 +134,11 @@ void shmem_set_lock(long* lock) {
     Runtime& runtime = Runtime::get();
     const RemoteAddress lock_word = lock_address(runtime, lock);
     const uint32_t ticket = issued(runtime.fetch(lock_word, {.operand = kOneTicket}));
-    runtime.wait([&] { return served(runtime.fetch(lock_word, {})) == ticket; });
+    wait_for_turn(runtime, lock_word, ticket);
     runtime.record_lock(lock_word.offset);
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_set_lock)
 
 int shmem_test_lock(long* lock) {
   return c_call("shmem_test_lock", [&] {
@@ -112,6 +154,7 @@ int shmem_test_lock(long* lock) {
     return 0;
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_test_lock)
 
 void shmem_clear_lock(long* lock) {
   c_call("shmem_clear_lock", [&] {
@@ -125,3 +168,4 @@ void shmem_clear_lock(long* lock) {
     runtime.fetch(lock_word, {.operand = is_full ? 1 - kOneTicket : 1});
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_clear_lock)

@@ -3,9 +3,9 @@
 // C functions for teams: queries, splitting, synchronization and destruction.
 #include <algorithm>
 
-#include "ashlar/shmem/shmem.h"
 #include "shmem/collectives.h"
 #include "shmem/errors.h"
+#include "shmem/profiling.h"
 #include "shmem/runtime.h"
 
 using ashlar::shmem::c_call;
@@ -19,6 +19,7 @@ int shmem_team_my_pe(shmem_team_t team) {
     return found == nullptr ? -1 : found->rank();
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_team_my_pe)
 
 int shmem_team_n_pes(shmem_team_t team) {
   return c_call("shmem_team_n_pes", [&] {
@@ -26,15 +27,27 @@ int shmem_team_n_pes(shmem_team_t team) {
     return found == nullptr ? -1 : found->size();
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_team_n_pes)
 
-// The number of contexts is unlimited and needs no reservation, so num_contexts reads as 0.
 int shmem_team_get_config(shmem_team_t team, long config_mask, shmem_team_config_t* config) {
   return c_call("shmem_team_get_config", [&] {
-    if (Runtime::get().teams().find(team) == nullptr) return -1;
-    if ((config_mask & SHMEM_TEAM_NUM_CONTEXTS) != 0) config->num_contexts = 0;
+    const Team* found = Runtime::get().teams().find(team);
+    if (found == nullptr) return -1;
+    if ((config_mask & SHMEM_TEAM_NUM_CONTEXTS) != 0)
+      config->num_contexts = found->requested_context_count();
     return 0;
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_team_get_config)
+
+void* shmem_team_ptr(shmem_team_t team, const void* dest, int pe) {
+  return c_call("shmem_team_ptr", [&]() -> void* {
+    const Team* found = Runtime::get().teams().find(team);
+    if (found == nullptr || pe < 0 || pe >= found->size()) return nullptr;
+    return pshmem_ptr(dest, found->world_pe(pe));
+  });
+}
+ASHLAR_SHMEM_PROFILED(shmem_team_ptr)
 
 int shmem_team_translate_pe(shmem_team_t src_team, int src_pe, shmem_team_t dest_team) {
   return c_call("shmem_team_translate_pe", [&] {
@@ -44,6 +57,7 @@ int shmem_team_translate_pe(shmem_team_t src_team, int src_pe, shmem_team_t dest
     return to->pe_of(from->world_pe(src_pe));
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_team_translate_pe)
 
 namespace {
 
@@ -65,17 +79,24 @@ std::vector<int> pes_of(const Team& parent, const StridedPes& wanted) {
   return pes;
 }
 
-// Adds a team if `pes` contains this PE; otherwise returns SHMEM_TEAM_INVALID.
-shmem_team_t add_team(Teams& teams, Team& parent, std::vector<int> pes, int child) {
+// Adds a team if it contains this PE; otherwise returns SHMEM_TEAM_INVALID.
+shmem_team_t add_team(Teams& teams, Team& parent, Teams::Child child) {
   const int own_pe = teams.world().rank();
-  if (std::find(pes.begin(), pes.end(), own_pe) == pes.end()) return SHMEM_TEAM_INVALID;
-  return teams.add(parent, std::move(pes), child);
+  if (std::find(child.pes.begin(), child.pes.end(), own_pe) == child.pes.end()) {
+    return SHMEM_TEAM_INVALID;
+  }
+  return teams.add(parent, std::move(child));
+}
+
+int requested_context_count(const shmem_team_config_t* config, long mask) {
+  return config != nullptr && (mask & SHMEM_TEAM_NUM_CONTEXTS) != 0 ? config->num_contexts : 0;
 }
 
 }  // namespace
 
 int shmem_team_split_strided(shmem_team_t parent_team, int start, int stride, int size,
-                             const shmem_team_config_t*, long, shmem_team_t* new_team) {
+                             const shmem_team_config_t* config, long config_mask,
+                             shmem_team_t* new_team) {
   return c_call("shmem_team_split_strided", [&] {
     *new_team = SHMEM_TEAM_INVALID;
     Teams& teams = Runtime::get().teams();
@@ -86,15 +107,19 @@ int shmem_team_split_strided(shmem_team_t parent_team, int start, int stride, in
         {"shmem_team_split_strided", {number(start), number(stride), number(size)}, 3});
     std::vector<int> pes = pes_of(*parent, {start, stride, size});
     if (pes.empty()) return -1;
-    *new_team = add_team(teams, *parent, std::move(pes), parent->next_child_index());
+    *new_team = add_team(teams, *parent,
+                         {parent->issue_child_index(), std::move(pes),
+                          requested_context_count(config, config_mask)});
     return 0;
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_team_split_strided)
 
 // Rows have `xrange` PEs each; the last row may have fewer.
-int shmem_team_split_2d(shmem_team_t parent_team, int xrange, const shmem_team_config_t*, long,
-                        shmem_team_t* xaxis_team, const shmem_team_config_t*, long,
-                        shmem_team_t* yaxis_team) {
+int shmem_team_split_2d(shmem_team_t parent_team, int xrange,
+                        const shmem_team_config_t* xaxis_config, long xaxis_mask,
+                        shmem_team_t* xaxis_team, const shmem_team_config_t* yaxis_config,
+                        long yaxis_mask, shmem_team_t* yaxis_team) {
   return c_call("shmem_team_split_2d", [&] {
     *xaxis_team = SHMEM_TEAM_INVALID;
     *yaxis_team = SHMEM_TEAM_INVALID;
@@ -112,14 +137,18 @@ int shmem_team_split_2d(shmem_team_t parent_team, int xrange, const shmem_team_c
     const int column_length = y + (parent->size() - 1 - parent->rank()) / width + 1;
     // Every PE reserves child indices for all rows and columns, so that the indices are the same on
     // all PEs.
-    const int first = parent->next_child_index();
-    for (int each = 1; each < rows + width; ++each) parent->next_child_index();
-    *xaxis_team = add_team(teams, *parent, pes_of(*parent, {y * width, 1, row_length}), first + y);
-    *yaxis_team =
-        add_team(teams, *parent, pes_of(*parent, {x, width, column_length}), first + rows + x);
+    const int first = parent->issue_child_index();
+    for (int each = 1; each < rows + width; ++each) parent->issue_child_index();
+    *xaxis_team = add_team(teams, *parent,
+                           {first + y, pes_of(*parent, {y * width, 1, row_length}),
+                            requested_context_count(xaxis_config, xaxis_mask)});
+    *yaxis_team = add_team(teams, *parent,
+                           {first + rows + x, pes_of(*parent, {x, width, column_length}),
+                            requested_context_count(yaxis_config, yaxis_mask)});
     return 0;
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_team_split_2d)
 
 int shmem_team_sync(shmem_team_t team) {
   return c_call("shmem_team_sync", [&] {
@@ -127,7 +156,9 @@ int shmem_team_sync(shmem_team_t team) {
     return 0;
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_team_sync)
 
 void shmem_team_destroy(shmem_team_t team) {
   c_call("shmem_team_destroy", [&] { Runtime::get().teams().destroy(team); });
 }
+ASHLAR_SHMEM_PROFILED(shmem_team_destroy)

@@ -37,8 +37,8 @@ std::unique_ptr<Team> make_world(std::unique_ptr<PeGroup> world_group) {
   return world;
 }
 
-// The longest parent's name that the name of a team includes. A longer one is replaced by its hash,
-// because the length of group names is limited.
+// The longest name of a parent that becomes part of its child teams' names. A longer name is
+// replaced by a hash, because the length of group names is limited.
 constexpr size_t kMaxInheritedNameBytes = 40;
 
 std::string child_name(const std::string& parent, int child) {
@@ -48,8 +48,11 @@ std::string child_name(const std::string& parent, int child) {
 
 }  // namespace
 
-Team::Team(std::string name, std::vector<int> pes, int own_world_pe)
-    : name_(std::move(name)), pes_(std::move(pes)), rank_(pe_of(own_world_pe)) {}
+Team::Team(std::string name, std::vector<int> pes, int own_world_pe, int requested_context_count)
+    : name_(std::move(name)),
+      pes_(std::move(pes)),
+      requested_context_count_(requested_context_count),
+      rank_(pe_of(own_world_pe)) {}
 
 int Team::world_pe(int pe) const {
   if (pe < 0 || pe >= size()) {
@@ -148,8 +151,9 @@ std::unique_ptr<PeGroup> Teams::join(const Team& team) {
   }
 }
 
-shmem_team_t Teams::add(Team& parent, std::vector<int> pes, int child) {
-  auto team = std::make_unique<Team>(child_name(parent.name(), child), std::move(pes), my_pe());
+shmem_team_t Teams::add(Team& parent, Child child) {
+  auto team = std::make_unique<Team>(child_name(parent.name(), child.index), std::move(child.pes),
+                                     my_pe(), child.requested_context_count);
   MutexLock lock(mutex_);
   const auto handle = reinterpret_cast<shmem_team_t>(++handle_count_);
   teams_[handle] = std::move(team);

@@ -25,19 +25,21 @@ namespace ashlar::shmem {
 class Team {
  public:
   // `pes` are world PE numbers and include `own_world_pe`.
-  Team(std::string name, std::vector<int> pes, int own_world_pe);
+  Team(std::string name, std::vector<int> pes, int own_world_pe, int requested_context_count = 0);
 
   const std::string& name() const { return name_; }
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(pes_.size()); }
   const std::vector<int>& pes() const { return pes_; }
+  // Returns the number of contexts that the program requested for the team. More may be created.
+  int requested_context_count() const { return requested_context_count_; }
   // Returns the world PE number of PE `pe` of this team. Throws if the team has no PE `pe`.
   int world_pe(int pe) const;
   // Converts a world PE number to the PE's number in this team; -1 if the PE is not in this team.
   int pe_of(int world_pe) const;
-  // Returns the index of the next team that is split from this team. Every PE of the team must call
+  // Issues the index of a new team that is split from this team. Every PE of the team must call
   // this at each split.
-  int next_child_index() { return ++child_count_; }
+  int issue_child_index() { return ++child_count_; }
 
   // Returns the group that the team has joined, or null before the first collective.
   PeGroup* pe_group() const { return joined_group_.load(std::memory_order_acquire); }
@@ -49,6 +51,7 @@ class Team {
  private:
   const std::string name_;
   const std::vector<int> pes_;
+  const int requested_context_count_;
   int rank_ = -1;
   int child_count_ = 0;  // the last index issued; equal on all PEs of the team
 
@@ -82,9 +85,14 @@ class Teams {
   // Returns the team's group. The first call for a team joins the group, which is collective.
   PeGroup& group_for(Team& team);
 
-  // Adds a team split from `parent`. `child` is from Team::next_child_index. REQUIRES: `pes`
-  // contains this PE.
-  shmem_team_t add(Team& parent, std::vector<int> pes, int child) ASHLAR_EXCLUDES(mutex_);
+  // The arguments of a split. `index` is from Team::issue_child_index. `pes` contains this PE.
+  struct Child {
+    int index = 0;
+    std::vector<int> pes{};
+    int requested_context_count = 0;
+  };
+  // Adds a team split from `parent`.
+  shmem_team_t add(Team& parent, Child child) ASHLAR_EXCLUDES(mutex_);
   // Collective. Throws if the team is unknown or predefined.
   void destroy(shmem_team_t team) ASHLAR_EXCLUDES(mutex_);
   // Leaves all joined groups except the world's. Collective.
@@ -104,7 +112,7 @@ class Teams {
   symm::Heap& heap_;
   const symm::SymmetricBuffer& memory_;
   const std::unique_ptr<Team> world_;
-  const std::unique_ptr<Team> shared_;  // the PEs whose heaps this PE has mapped
+  const std::unique_ptr<Team> shared_;  // the PEs whose memory this PE has mapped
 
   Mutex mutex_;
   uintptr_t handle_count_ ASHLAR_GUARDED_BY(mutex_) = kReservedHandleCount;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// C functions: waiting for and testing words of this PE's heap. Each wait repeats the
+// C functions: waiting for and testing words of this PE's symmetric memory. Each wait repeats the
 // corresponding test until it succeeds.
 // NOLINTBEGIN(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming):
 // OpenSHMEM prescribes the names and the shape of the macros.
 #include <atomic>
 #include <limits>
 
-#include "ashlar/shmem/shmem.h"
 #include "shmem/errors.h"
+#include "shmem/profiling.h"
 #include "shmem/runtime.h"
 
 using ashlar::shmem::c_call;
@@ -164,12 +164,14 @@ size_t wait_for_some(const WaitSet<T>& words, size_t* indices) {
       wait_for_all(WaitSet<T>(Runtime::get(), ivars, nelems, status, cmp, COMPARAND));            \
     });                                                                                           \
   }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_wait_until_all##SUFFIX)                                    \
   size_t shmem_##NAME##_wait_until_any##SUFFIX(T* ivars, size_t nelems, const int* status,        \
                                                int cmp, T VALUES) {                               \
     return c_call("shmem_" #NAME "_wait_until_any" #SUFFIX, [&] {                                 \
       return wait_for_any(WaitSet<T>(Runtime::get(), ivars, nelems, status, cmp, COMPARAND));     \
     });                                                                                           \
   }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_wait_until_any##SUFFIX)                                    \
   size_t shmem_##NAME##_wait_until_some##SUFFIX(T* ivars, size_t nelems, size_t* indices,         \
                                                 const int* status, int cmp, T VALUES) {           \
     return c_call("shmem_" #NAME "_wait_until_some" #SUFFIX, [&] {                                \
@@ -177,6 +179,7 @@ size_t wait_for_some(const WaitSet<T>& words, size_t* indices) {
                            indices);                                                              \
     });                                                                                           \
   }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_wait_until_some##SUFFIX)                                   \
   int shmem_##NAME##_test_all##SUFFIX(T* ivars, size_t nelems, const int* status, int cmp,        \
                                       T VALUES) {                                                 \
     return c_call("shmem_" #NAME "_test_all" #SUFFIX, [&] {                                       \
@@ -186,6 +189,7 @@ size_t wait_for_some(const WaitSet<T>& words, size_t* indices) {
                  : 0;                                                                             \
     });                                                                                           \
   }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_test_all##SUFFIX)                                          \
   size_t shmem_##NAME##_test_any##SUFFIX(T* ivars, size_t nelems, const int* status, int cmp,     \
                                          T VALUES) {                                              \
     return c_call("shmem_" #NAME "_test_any" #SUFFIX, [&] {                                       \
@@ -193,13 +197,15 @@ size_t wait_for_some(const WaitSet<T>& words, size_t* indices) {
           .test_any();                                                                            \
     });                                                                                           \
   }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_test_any##SUFFIX)                                          \
   size_t shmem_##NAME##_test_some##SUFFIX(T* ivars, size_t nelems, size_t* indices,               \
                                           const int* status, int cmp, T VALUES) {                 \
     return c_call("shmem_" #NAME "_test_some" #SUFFIX, [&] {                                      \
       return WaitSet<T>(runtime_after_progress(), ivars, nelems, status, cmp, COMPARAND)          \
           .test_some(indices);                                                                    \
     });                                                                                           \
-  }
+  }                                                                                               \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_test_some##SUFFIX)
 
 #define ASHLAR_SHMEM_ONE \
   { &cmp_value, false }
@@ -209,9 +215,11 @@ size_t wait_for_some(const WaitSet<T>& words, size_t* indices) {
   void shmem_##NAME##_wait_until(T* ivar, int cmp, T cmp_value) {                      \
     c_call("shmem_" #NAME "_wait_until", [&] { wait_for_one(ivar, cmp, cmp_value); }); \
   }                                                                                    \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_wait_until)                                     \
   int shmem_##NAME##_test(T* ivar, int cmp, T cmp_value) {                             \
-    return shmem_##NAME##_test_all(ivar, 1, nullptr, cmp, cmp_value);                  \
+    return pshmem_##NAME##_test_all(ivar, 1, nullptr, cmp, cmp_value);                 \
   }                                                                                    \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_test)                                           \
   ASHLAR_SHMEM_DEFINE_SEVERAL(NAME, , T, cmp_value,                                    \
                               (typename WaitSet<T>::Comparand ASHLAR_SHMEM_ONE))       \
   ASHLAR_SHMEM_DEFINE_SEVERAL(NAME, _vector, T, *cmp_values,                           \
@@ -222,6 +230,7 @@ ASHLAR_SHMEM_WAIT_TYPES(ASHLAR_SHMEM_DEFINE)
 uint64_t shmem_signal_wait_until(uint64_t* sig_addr, int cmp, uint64_t cmp_value) {
   return c_call("shmem_signal_wait_until", [&] { return wait_for_one(sig_addr, cmp, cmp_value); });
 }
+ASHLAR_SHMEM_PROFILED(shmem_signal_wait_until)
 
 uint64_t shmem_signal_fetch(const uint64_t* sig_addr) {
   return c_call("shmem_signal_fetch", [&] {
@@ -229,17 +238,21 @@ uint64_t shmem_signal_fetch(const uint64_t* sig_addr) {
     return load(sig_addr);
   });
 }
+ASHLAR_SHMEM_PROFILED(shmem_signal_fetch)
 
-#define ASHLAR_SHMEM_DEFINE(NAME, T)                          \
-  void shmem_##NAME##_wait(T* ivar, T cmp_value) {            \
-    shmem_##NAME##_wait_until(ivar, SHMEM_CMP_NE, cmp_value); \
-  }
+#define ASHLAR_SHMEM_DEFINE(NAME, T)                           \
+  void shmem_##NAME##_wait(T* ivar, T cmp_value) {             \
+    pshmem_##NAME##_wait_until(ivar, SHMEM_CMP_NE, cmp_value); \
+  }                                                            \
+  ASHLAR_SHMEM_PROFILED(shmem_##NAME##_wait)
 ASHLAR_SHMEM_SIGNED(ASHLAR_SHMEM_DEFINE)
 #undef ASHLAR_SHMEM_DEFINE
 void shmem_wait(long* ivar, long cmp_value) {
-  shmem_long_wait_until(ivar, SHMEM_CMP_NE, cmp_value);
+  pshmem_long_wait_until(ivar, SHMEM_CMP_NE, cmp_value);
 }
+ASHLAR_SHMEM_PROFILED(shmem_wait)
 void shmem_wait_until(long* ivar, int cmp, long cmp_value) {
-  shmem_long_wait_until(ivar, cmp, cmp_value);
+  pshmem_long_wait_until(ivar, cmp, cmp_value);
 }
+ASHLAR_SHMEM_PROFILED(shmem_wait_until)
 // NOLINTEND(bugprone-macro-parentheses, modernize-use-using, readability-identifier-naming)

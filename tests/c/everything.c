@@ -166,7 +166,7 @@ static void test_destroyed_streams(ashlar_device* device) {
   }
 }
 
-// Allocators must reject blocks that they do not own, for each pair of engines.
+// Each of two paged and two classic allocators must reject the blocks of the other three.
 static void test_foreign_blocks(ashlar_device* device) {
   const char* const engines[] = {"engine:paged", "engine:paged", "engine:classic",
                                  "engine:classic"};
@@ -360,6 +360,10 @@ static void test_plugins(ashlar_device* device, ashlar_allocator* allocator, con
   ASHLAR_EXPECT_OK(ashlar_free(allocator, memory));
   ASHLAR_EXPECT_OK(ashlar_pool_release(allocator, pool));
   ASHLAR_EXPECT_OK(ashlar_pool_release(allocator, pool));
+  size_t released = 77;
+  ASHLAR_EXPECT_OK(ashlar_trim_to(allocator, 0, 1, &released));
+  ASHLAR_EXPECT(released > 0);
+  ASHLAR_EXPECT_OK(ashlar_trim_to(allocator, 0, 0, NULL));
   ASHLAR_EXPECT_OK(ashlar_trim(allocator));
   ASHLAR_EXPECT(fake_free_count == 1);
 }
@@ -386,6 +390,58 @@ static void test_statistics(ashlar_allocator* allocator) {
   ASHLAR_EXPECT_OK(ashlar_reset_peak_stats(allocator));
   ASHLAR_EXPECT_OK(ashlar_get_stats(allocator, &stats));
   ASHLAR_EXPECT(stats.allocated_bytes.peak == 0);
+}
+
+static void count_frame(const char* name, const char* file, int64_t line, void* count) {
+  ASHLAR_EXPECT(name != NULL && file != NULL && line >= 0);
+  ++*(int*)count;
+}
+
+static void test_contexts(ashlar_allocator* allocator) {
+  const ashlar_action skipped[] = {ASHLAR_ACTION_FREE_REQUESTED, ASHLAR_ACTION_FREE_COMPLETED};
+  ashlar_history_options options = {.struct_size = sizeof options,
+                                    .stacks = ASHLAR_STACKS_ALL,
+                                    .clear = 1,
+                                    .skip_actions = skipped,
+                                    .skip_action_count = 2};
+  ASHLAR_EXPECT_OK(ashlar_history_start(allocator, &options));
+  ASHLAR_EXPECT_OK(ashlar_push_compile_context("region 0/1"));
+  ASHLAR_EXPECT_OK(ashlar_set_user_metadata("my batch"));
+  void* memory = NULL;
+  ASHLAR_EXPECT_OK(ashlar_allocate(allocator, 54321, NULL, &memory));
+  ashlar_pop_compile_context();
+  ashlar_pop_compile_context();
+  ashlar_bytes* text = NULL;
+  ASHLAR_EXPECT_OK(ashlar_user_metadata(&text));
+  ASHLAR_EXPECT(strcmp(ashlar_bytes_data(text), "my batch") == 0);
+  ashlar_bytes_destroy(text);
+  ASHLAR_EXPECT_OK(ashlar_set_user_metadata(""));
+  ASHLAR_EXPECT(ashlar_set_user_metadata(NULL) == ASHLAR_INVALID_ARGUMENT);
+  ASHLAR_EXPECT(ashlar_push_compile_context(NULL) == ASHLAR_INVALID_ARGUMENT);
+  ASHLAR_EXPECT_OK(ashlar_annotate_memory(allocator, memory, "my weights"));
+  ASHLAR_EXPECT(ashlar_annotate_memory(allocator, &memory, "x") == ASHLAR_INVALID_ARGUMENT);
+
+  int frame_count = 0;
+  ASHLAR_EXPECT_OK(ashlar_visit_stack(allocator, memory, count_frame, &frame_count));
+  ASHLAR_EXPECT(frame_count >= 2);  // at least this function and its caller
+  ASHLAR_EXPECT(ashlar_visit_stack(allocator, &memory, count_frame, &frame_count) ==
+                ASHLAR_INVALID_ARGUMENT);
+  ASHLAR_EXPECT(ashlar_visit_stack(allocator, memory, NULL, NULL) == ASHLAR_INVALID_ARGUMENT);
+
+  ASHLAR_EXPECT_OK(ashlar_free(allocator, memory));
+  ASHLAR_EXPECT_OK(ashlar_snapshot(allocator, ASHLAR_FORMAT_JSON, &text));
+  ASHLAR_EXPECT(strstr(ashlar_bytes_data(text), "region 0/1") != NULL);
+  ASHLAR_EXPECT(strstr(ashlar_bytes_data(text), "my batch") != NULL);
+  ASHLAR_EXPECT(strstr(ashlar_bytes_data(text), "my weights") != NULL);
+  ASHLAR_EXPECT(strstr(ashlar_bytes_data(text), "free_requested") == NULL);
+  ashlar_bytes_destroy(text);
+  const ashlar_action unknown = 99;
+  options.skip_actions = &unknown;
+  options.skip_action_count = 1;
+  ASHLAR_EXPECT(ashlar_history_start(allocator, &options) == ASHLAR_INVALID_ARGUMENT);
+  options.skip_actions = NULL;
+  ASHLAR_EXPECT(ashlar_history_start(allocator, &options) == ASHLAR_INVALID_ARGUMENT);
+  ASHLAR_EXPECT_OK(ashlar_history_stop(allocator));
 }
 
 static void test_history(ashlar_allocator* allocator, const char* folder) {
@@ -493,6 +549,7 @@ int main(int argument_count, char** arguments) {
   test_plugins(device, allocator, arguments[1]);
   test_statistics(allocator);
   test_history(allocator, arguments[2]);
+  test_contexts(allocator);
   test_live_monitoring();
   test_hooks(device);
   ASHLAR_EXPECT_OK(ashlar_trim(allocator));

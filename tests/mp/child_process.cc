@@ -15,8 +15,8 @@
 
 namespace ashlar {
 
-// Tests must fork before they start a thread: a child of a threaded process may inherit locks that
-// no thread will release.
+// Except for tests of fork itself, a test must fork before it starts a thread: a child of a
+// threaded process may inherit locks that no thread will release.
 ChildProcess::ChildProcess(const std::function<int(int socket_fd)>& body) {
   int ends[2] = {-1, -1};
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);

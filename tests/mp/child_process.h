@@ -20,7 +20,7 @@ class ChildProcess {
  public:
   // Forks the child, which runs `body(socket)` and exits with its result.
   explicit ChildProcess(const std::function<int(int socket_fd)>& body);
-  // Kills the child if it still runs.
+  // Kills the child unless the test has waited for it.
   ~ChildProcess();
 
   int socket_fd() const { return socket_.get(); }

@@ -32,7 +32,7 @@ Status synchronize(Communicator& group) {
   return group.allocate_internal(64, long_deadline()).status();
 }
 
-// Every rank fills its buffer with its number and reads the buffers of all other ranks.
+// Every rank fills its buffer with rank + 1 and reads the buffers of all ranks.
 std::string write_and_read(Communicator& group, const PeerHandle& handle) {
   const RankInfo& rank_info = group.rank_info();
   std::byte* own = *handle.at(rank_info.rank, 0, kSharedBytes);

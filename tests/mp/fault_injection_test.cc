@@ -32,8 +32,9 @@ void PrintTo(const PeerFault& fault, std::ostream* out) { *out << name_of(fault)
 const auto kAllFaults =
     ::testing::Values(PeerFault{SIGKILL}, PeerFault{SIGSTOP}, PeerFault{SIGSTOP, true});
 
-// Repeats `operation` until it fails, and returns its error. The first calls may succeed if the
-// victim had already done its part. Appends deviations from the expected failure in brackets.
+// Calls `operation` until it fails, at most three times, and returns the last status as text. The
+// first calls may succeed if the victim had already done its part. Appends a note in brackets if
+// the status is not a peer loss, or if it came after the deadline for detection.
 std::string run_until_failure(const std::function<Status()>& operation) {
   const Deadline detection_deadline =
       Deadline::after(RankContext::short_lease_options().lease + kMargin);

@@ -115,8 +115,8 @@ TEST_F(RemoteFaultInjection, StopAtAnyStepNamesRankAndLeavesNoKeys) {
   inject_at_each_step(SIGSTOP);
 }
 
-// The store is killed while ranks are waiting for it, or just before they do. Each rank's call
-// fails before its deadline, and the error names the store.
+// The victim kills the store at the start of a step. Each rank's call times out soon after its
+// deadline, and the error names the store.
 class StoreFaultInjection : public ::testing::TestWithParam<Step> {};
 
 void PrintTo(const Step& step, std::ostream* out) { *out << step.name; }

@@ -172,7 +172,8 @@ TEST_P(SharedBlocksTest, ImporterKeepsBlockWhenExporterIsKilled) {
   EXPECT_THROW((void)process.allocator().sharing().open(handle), DeviceError);
 }
 
-// The exporter is killed while this process opens and closes the exporter's block in a loop.
+// This process opens and closes the exporter's block in a loop, and kills the exporter between two
+// iterations.
 TEST_P(SharedBlocksTest, ReportsErrorWhenExporterIsKilledDuringImport) {
   for (int round = 0; round < 5; ++round) {
     ChildProcess child([](int socket_fd) { return export_sim_block(socket_fd, GetParam()); });

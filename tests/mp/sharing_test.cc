@@ -55,7 +55,7 @@ class DeviceProcess {
   std::unique_ptr<Machine> machine_;
 };
 
-// Sends an extent to the other side as a descriptor.
+// Sends an extent, exported as a descriptor, to the process at the other end of the socket.
 bool send_extent(int socket_fd, Device& device, ExtentId extent) {
   Result<UniqueFd> fd = device.export_fd(extent);
   return fd.ok() &&

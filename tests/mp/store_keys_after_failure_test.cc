@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// Kills the process when it sets a key with the given suffix.
+// Kills the process right after it has set a key with the given suffix.
 class KillingStore final : public ForwardingStore {
  public:
   KillingStore(std::shared_ptr<Store> store, std::string key_end)
@@ -72,8 +72,9 @@ TEST_P(StoreKeys, ExpireAfterKilledRankWhenPeersLeave) {
   EXPECT_THAT(ranks.store_keys_after_three_leases(), IsEmpty());
 }
 
-// The other ranks have seen the killed rank arrive and complete the exchange. Because the killed
-// rank never leaves, no rank is the last to leave and deletes the keys, so the keys must expire.
+// The killed rank has already set its key, so the other ranks complete the exchange and leave. The
+// last rank to leave deletes the keys. Because the killed rank never leaves, the keys must expire
+// instead.
 TEST(StoreKeys, ExpireAfterRankIsKilledWhileLeaving) {
   RankProcesses ranks(3, [](RankContext& context) -> std::string {
     // Exchanges 0 and 1 belong to joining.

@@ -38,9 +38,9 @@ class RecordingStore : public Store {
   Result<bool> erase(std::string_view key, Deadline deadline) override {
     return store_->erase(key, deadline);
   }
-  std::string wrong() {
+  std::string violation() {
     MutexLock lock(mutex_);
-    return count_ == 0 ? "no keys were set" : wrong_;
+    return count_ == 0 ? "no keys were set" : violation_;
   }
 
  private:
@@ -49,13 +49,13 @@ class RecordingStore : public Store {
     ++count_;
     const bool is_named = key.starts_with("ashlar/1/job/world/");
     if (!is_named || time_to_live.count() <= 0)
-      wrong_ = "a key without namespace or expiry: " + std::string(key);
+      violation_ = "a key without namespace or expiry: " + std::string(key);
   }
 
   const std::shared_ptr<Store> store_;
   Mutex mutex_;
   int count_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  std::string wrong_ ASHLAR_GUARDED_BY(mutex_);
+  std::string violation_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 TEST(SymmetricMemory, StoreKeysAreNamespacedAndExpire) {
@@ -65,7 +65,7 @@ TEST(SymmetricMemory, StoreKeysAreNamespacedAndExpire) {
       SymmetricRank own({rank.rank, rank.world_size, store}, kStoredBytes);
       own.group.leave(kTestTimeout);
     }
-    return store->wrong();
+    return store->violation();
   });
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
   EXPECT_THAT(ranks.store_keys(), IsEmpty());

@@ -27,7 +27,7 @@ DeviceRank join_rank(const StandinGpuRank& own) {
 }
 
 // Checks a put to the next rank, which must work with and without multicast.
-std::string check_memory(DeviceRank& own, int mark) {
+std::string check_put(DeviceRank& own, int mark) {
   const int count = own.handle.world_size();
   const int next = (own.handle.rank() + 1) % count;
   const int value = 100 * mark + own.handle.rank();
@@ -60,7 +60,7 @@ TEST_P(SymmetricCudaMulticastRanks, IsSetUpByDriverAndFreedWithMemory) {
         const auto at = reinterpret_cast<uint64_t>(own.handle.multicast_ptr());
         const AddressDescription description = *rank.device.describe(DeviceAddress(at));
         if (description.kind != MemoryKind::kUnknown) return "multicast address has a memory kind";
-        std::string wrong = check_memory(own, 1);
+        std::string wrong = check_put(own, 1);
         own.group.leave(kTestTimeout);
         return wrong;
       }));
@@ -118,7 +118,7 @@ TEST_F(SymmetricCudaMulticast, AnyDriverFailureFallsBackOnAllRanks) {
                         int mark = 0;
                         for (const DriverFault& each : driver_faults()) {
                           std::string wrong = check_driver_fault(rank, own, each, reasons);
-                          wrong += check_memory(own, ++mark);
+                          wrong += check_put(own, ++mark);
                           if (!wrong.empty()) return text("rank ", rank.rank.rank, ": ", wrong);
                         }
                         const SymmetricBuffer buffer = own.heap.allocate(4096);
@@ -141,7 +141,7 @@ TEST_F(SymmetricCudaMulticast, AnyDriverFailureFallsBackOnAllRanks) {
 std::string reason_of(const StandinGpuRank& rank) {
   DeviceRank own = join_rank(rank);
   if (own.handle.multicast_ptr() != nullptr) return "it has";
-  const std::string wrong = check_memory(own, 1);
+  const std::string wrong = check_put(own, 1);
   const std::string reason = own.handle.no_multicast_reason();
   own.group.leave(kTestTimeout);
   return reason + wrong;
@@ -179,7 +179,7 @@ TEST_F(SymmetricCudaMulticast, IsDisabledForRanksSharingADevice) {
         // Device 0 is the same device on all ranks.
         const std::unique_ptr<DeviceSet> same = *try_open_cuda({.library = ASHLAR_CUDA_STANDIN});
         DeviceRank own(rank.rank, same->device(DeviceIndex(0)), gpu_group_options(rank.rank, true));
-        const std::string wrong = check_memory(own, 1);
+        const std::string wrong = check_put(own, 1);
         const std::string reason = own.handle.no_multicast_reason();
         own.group.leave(kTestTimeout);
         return reason + wrong;
@@ -231,9 +231,9 @@ size_t objects_freed_with_handle(const StandinGpuRank& rank, DeviceRank& own) {
   return objects - rank.driver.multicast_count();
 }
 
-// After a timeout of a signal or barrier, no rank can be using multicast, so its objects are still
-// released. After a collective's timeout, other ranks may still be inside the collective, so the
-// objects are kept.
+// After a timeout of a signal or barrier, no rank can be using multicast, so the multicast objects
+// are released as usual. After a collective's timeout, other ranks may still be inside the
+// collective, so the objects are kept.
 TEST_F(SymmetricCudaMulticast, IsKeptAfterTimedOutCollectiveOnly) {
   RankProcesses ranks(
       2, on_standin_gpu([](const StandinGpuRank& rank) -> std::string {

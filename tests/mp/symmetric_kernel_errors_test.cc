@@ -163,8 +163,8 @@ TEST_F(SymmetricGpuKernelErrors, HandlesAndGroupsWaitForStreamWork) {
                           }
                           own.group.finish(stream);
                           own.group.barrier(0, kTestTimeout);
-                          // Rank 1 never signals. It stays until rank 0 waits; then both drop
-                          // their groups.
+                          // Rank 1 never signals. It stays in the group until rank 0 waits; then
+                          // both ranks drop their groups.
                           if (rank.rank == 0) {
                             own.handle.wait_signal(1, 4, Timeout(0), stream);
                             if (!rank.store->set("waits", "", kNoExpiry, long_deadline()).ok())

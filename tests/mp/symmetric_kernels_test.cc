@@ -39,7 +39,7 @@ TEST_P(SymmetricGpuKernelResults, RunsEveryOperationWithAndWithoutStream) {
 
 // Returns the mask of a floating-point type's exponent bits, which are all set in infinities and
 // NaNs; 0 for integer types.
-uint64_t exponent_of(ElementType type) {
+uint64_t exponent_mask(ElementType type) {
   switch (type) {
     case ElementType::kF32: return 0x7F800000;
     case ElementType::kF16: return 0x7C00;
@@ -54,7 +54,7 @@ uint64_t exponent_of(ElementType type) {
 // be NaN, and only odd elements infinite, so no element combines both.
 std::vector<std::byte> random_elements(ElementType type, RankInfo rank_info, std::mt19937& random) {
   const size_t bytes = element_bytes(type);
-  const uint64_t exponent = exponent_of(type);
+  const uint64_t exponent = exponent_mask(type);
   std::vector<std::byte> all(8000);
   for (size_t i = 0; i < all.size() / bytes; ++i) {
     uint64_t bits = uint64_t{random()} << 32 | random();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that run out of memory or descriptors. Errors name the rank that ran out of them, and
-// nothing leaks. After an OutOfMemory, the group stays usable.
+// Ranks that run out of memory or descriptors. Errors name such a rank, and nothing leaks. After an
+// OutOfMemory, the group stays usable.
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -80,8 +80,8 @@ TEST(SymmetricMemory, ErrorsListAllRanks) {
   EXPECT_THAT(ranks.results(), Each(IsEmpty()));
 }
 
-// The exchange must not need TMPDIR, which does not exist here. The format of the exchanged
-// messages is tested in unit/symm/channel/channel_test.cc.
+// The exchange must not need the folder that TMPDIR names, which does not exist in this test. The
+// format of the exchanged messages is tested in unit/symm/channel/channel_test.cc.
 TEST(SymmetricMemory, ExchangesMemoryWithoutLeakingDescriptors) {
   RankProcesses ranks(3, [](const RankSpec& rank) -> std::string {
     const std::string folder = "/nowhere/" + std::string(300, 'x');

@@ -41,39 +41,39 @@ class RecordingMulticastDriver final : public MulticastDriver {
     return unavailable.empty() ? Status() : Status::unsupported(unavailable);
   }
   Result<Object> create(const Shape& shape) override {
-    if (Status told = enter("create"); !told.ok()) return told;
+    if (Status entered = enter("create"); !entered.ok()) return entered;
     return noted(sim_.create(shape));
   }
   Result<UniqueFd> export_fd(Object object) override {
-    if (Status told = enter("export"); !told.ok()) return told;
+    if (Status entered = enter("export"); !entered.ok()) return entered;
     return noted(sim_.export_fd(object));
   }
   Result<Object> import_fd(int fd, const Shape& shape) override {
-    if (Status told = enter("import"); !told.ok()) return told;
+    if (Status entered = enter("import"); !entered.ok()) return entered;
     return noted(sim_.import_fd(fd, shape));
   }
   Status add_device(Object object) override {
-    if (Status told = enter("add"); !told.ok()) return told;
+    if (Status entered = enter("add"); !entered.ok()) return entered;
     return noted(sim_.add_device(object));
   }
   Status bind(Object object, const std::shared_ptr<MappedMemory>& memory) override {
-    if (Status told = enter("bind"); !told.ok()) return told;
+    if (Status entered = enter("bind"); !entered.ok()) return entered;
     return noted(sim_.bind(object, memory));
   }
   Result<std::byte*> map(Object object) override {
-    if (Status told = enter("map"); !told.ok()) return told;
+    if (Status entered = enter("map"); !entered.ok()) return entered;
     return noted(sim_.map(object));
   }
   Status unmap(Object object, std::byte* at) override {
-    if (Status told = enter("unmap"); !told.ok()) return told;
+    if (Status entered = enter("unmap"); !entered.ok()) return entered;
     return noted(sim_.unmap(object, at));
   }
   Status unbind(Object object) override {
-    if (Status told = enter("unbind"); !told.ok()) return told;
+    if (Status entered = enter("unbind"); !entered.ok()) return entered;
     return noted(sim_.unbind(object));
   }
   Status release(Object object) override {
-    if (Status told = enter("release"); !told.ok()) return told;
+    if (Status entered = enter("release"); !entered.ok()) return entered;
     return noted(sim_.release(object));
   }
 
@@ -81,7 +81,7 @@ class RecordingMulticastDriver final : public MulticastDriver {
   Status enter(const char* call) {
     calls.push_back(call);
     if (failing != call) return {};
-    return Status::device_fault(call, 801, text("told to fail in ", call));
+    return Status::device_fault(call, 801, text("injected in ", call));
   }
   template <typename Outcome>
   Outcome noted(Outcome outcome) {
@@ -173,7 +173,7 @@ const std::vector<Fault>& faults() {
 
 // Injects `fault` into a rendezvous and returns an error description, or an empty string. Appends
 // the reason for the fallback to `reasons`. `fds` is the number of descriptors that were open
-// before.
+// before the call.
 std::string check_fault(RecordingRank& own, const Fault& fault, size_t fds, std::string& reasons) {
   const int rank = own.communicator->rank_info().rank;
   const bool is_failing = fault.ranks.contains(rank);
@@ -185,7 +185,7 @@ std::string check_fault(RecordingRank& own, const Fault& fault, size_t fds, std:
   if (handle->peers().multicast_buffer() != nullptr)
     return text(fault.call, ": multicast is available");
   const std::string& reason = handle->peers().no_multicast_reason();
-  if (reason.find(text("told to fail in ", fault.call)) == std::string::npos) return reason;
+  if (reason.find(text("injected in ", fault.call)) == std::string::npos) return reason;
   reasons += reason + '\n';
   const std::string expected = rank == 0    ? fault.calls_of_rank_0
                                : is_failing ? fault.calls_of_failing
@@ -231,9 +231,9 @@ TEST(SymmetricMulticast, AnyFailureIsUndoneOnAllRanks) {
   });
   const std::vector<std::string> results = ranks.results();
   EXPECT_THAT(results[0],
-              AllOf(StartsWith("rank 0: create: told to fail in create\n"),
-                    HasSubstr("rank 1: import: told to fail in import\n"),
-                    HasSubstr("rank 0: bind: told to fail in bind; rank 2: bind: told")));
+              AllOf(StartsWith("rank 0: create: injected in create\n"),
+                    HasSubstr("rank 1: import: injected in import\n"),
+                    HasSubstr("rank 0: bind: injected in bind; rank 2: bind: injected")));
   EXPECT_EQ(results[0], results[1]);
   EXPECT_EQ(results[0], results[2]);
 }

@@ -144,7 +144,7 @@ TEST(SymmetricPoolTest, NamesFirstDifferenceBetweenRanks) {
                  HasSubstr("rank 0 freed buffer 1, rank 1 freed buffer 2, rank 2 freed"))));
 }
 
-// Sizes and positions are equal; only the hash of the history differs.
+// The final buffers have the same size and offset; only the hashes of the call histories differ.
 TEST(SymmetricPoolTest, DetectsDifferentHistoryWithEqualLayout) {
   RankProcesses ranks(
       2, with_memory(8, [](SymmetricRank& own) -> std::string {

@@ -76,11 +76,11 @@ TEST_P(UcxProcesses, PutAndGetAllSizes) {
 }
 
 TEST_P(UcxProcesses, AddAndSwapAtomically) {
-  constexpr int kTimes = 200;
+  constexpr int kRepetitions = 200;
   RankProcesses ranks(3, [&](RankContext& context) -> std::string {
     UcxRank self(context, GetParam());
     RemoteRegion& zero = self.region(0);
-    for (int i = 0; i < kTimes; ++i) {
+    for (int i = 0; i < kRepetitions; ++i) {
       check_ok(zero.post(add(0, 3), long_deadline()));
       check_ok(zero.post(add(8, 5, WordBytes::k4), long_deadline()));
       check_ok(zero.fetch(add(16, 1), long_deadline()));
@@ -98,7 +98,7 @@ TEST_P(UcxProcesses, AddAndSwapAtomically) {
     check_ok(self.endpoint(0).quiet(long_deadline()));
     self.barrier();
     if (context.rank == 0) {
-      const uint64_t all = uint64_t{3} * kTimes;
+      const uint64_t all = uint64_t{3} * kRepetitions;
       if (self.own_word(0) != 3 * all) return text("posted: ", self.own_word(0));
       if (self.own_word(8) != 5 * all) return text("32 bits: ", self.own_word(8));
       if (self.own_word(16) != all) return text("fetched: ", self.own_word(16));

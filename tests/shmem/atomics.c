@@ -203,5 +203,5 @@ int main(void) {
   ASHLAR_SHMEM_WAIT_TYPES(ASHLAR_CALL)
   test_locks();
   test_old_names();
-  return 0; /* which finalizes */
+  return 0; /* exit calls shmem_finalize */
 }

@@ -205,7 +205,8 @@ static void test_teams(void) {
   shmem_team_destroy(evens);
 }
 
-// Nests teams deeper than the length limit of group names allows. Single-PE teams keep it fast.
+// Nests teams so deeply that names built from all parents would exceed the length limit of group
+// names. The nested teams have a single PE, so that the test is fast.
 static void test_deep_teams(void) {
   enum { kDepth = 32 };
   shmem_team_t teams[kDepth];
@@ -281,6 +282,29 @@ static void test_active_sets(void) {
   shmem_free(source);
 }
 
+static void test_team_configuration(void) {
+  shmem_team_config_t config = {7};
+  shmem_team_t team = SHMEM_TEAM_INVALID;
+  shmem_team_t other = SHMEM_TEAM_INVALID;
+  shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, count, &config, SHMEM_TEAM_NUM_CONTEXTS, &team);
+  shmem_team_split_2d(SHMEM_TEAM_WORLD, 2, NULL, 0, &other, &config, SHMEM_TEAM_NUM_CONTEXTS,
+                      &other);
+  config.num_contexts = -1;
+  ASHLAR_EXPECT(shmem_team_get_config(team, 0, &config) == 0 && config.num_contexts == -1);
+  ASHLAR_EXPECT(shmem_team_get_config(team, SHMEM_TEAM_NUM_CONTEXTS, &config) == 0);
+  ASHLAR_EXPECT(config.num_contexts == 7);
+  config.num_contexts = -1;
+  ASHLAR_EXPECT(shmem_team_get_config(other, SHMEM_TEAM_NUM_CONTEXTS, &config) == 0);
+  ASHLAR_EXPECT(config.num_contexts == 7);
+  ASHLAR_EXPECT(shmem_team_get_config(SHMEM_TEAM_WORLD, SHMEM_TEAM_NUM_CONTEXTS, &config) == 0);
+  ASHLAR_EXPECT(config.num_contexts == 0);
+  ASHLAR_EXPECT(shmem_team_get_config(SHMEM_TEAM_INVALID, 0, &config) != 0);
+  shmem_ctx_session_config_t session = {.total_ops = 8};
+  shmem_ctx_session_start(SHMEM_CTX_DEFAULT, SHMEM_CTX_SESSION_BATCH, &session,
+                          SHMEM_CTX_SESSION_TOTAL_OPS);
+  shmem_ctx_session_stop(SHMEM_CTX_DEFAULT);
+}
+
 int main(void) {
   shmem_init();
   me = shmem_my_pe();
@@ -290,6 +314,8 @@ int main(void) {
   test_deep_teams();
   test_grids();
   test_active_sets();
+  test_team_configuration();
+  shmem_finalize();
   shmem_finalize();
   return 0;
 }

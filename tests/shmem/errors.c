@@ -2,9 +2,11 @@
 //
 // Error cases, selected by name. Each terminates all PEs, with a message or a status that
 // shmem_test.cc expects.
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "checks.h"
@@ -12,6 +14,8 @@
 static int me;
 static int count;
 static long global_word;
+enum { kLargestPage = 1 << 16 };
+static _Alignas(kLargestPage) char protected_page[kLargestPage];
 
 // Waits until the job, and with it this process, is terminated.
 static void wait_forever(void) {
@@ -21,19 +25,20 @@ static void wait_forever(void) {
 
 static void heap_errors(const char* name) {
   if (strcmp(name, "sizes") == 0) shmem_malloc(me == 1 ? 128 : 64);
-  if (strcmp(name, "calls") == 0) me == 1 ? shmem_free(NULL) : (void)shmem_malloc(64);
   char* block = shmem_malloc(64);
+  if (strcmp(name, "calls") == 0) me == 1 ? shmem_free(block) : (void)shmem_malloc(64);
   if (strcmp(name, "interior") == 0) shmem_free(block + 64);
   if (strcmp(name, "twice") == 0) {
     shmem_free(block);
     shmem_free(block);
   }
-  if (strcmp(name, "alignment") == 0) shmem_align(48, 64);
+  if (strcmp(name, "freed-static") == 0) shmem_free(&global_word);
 }
 
 static void access_errors(const char* name) {
   long* words = shmem_calloc(4, sizeof(long));
-  if (strcmp(name, "global") == 0) shmem_long_p(&global_word, 1, 0);
+  long* private_words = malloc(4 * sizeof(long));
+  if (strcmp(name, "private") == 0) shmem_long_p(private_words, 1, 0);
   if (strcmp(name, "rank") == 0) shmem_long_p(words, 1, count);
   if (strcmp(name, "beyond") == 0) shmem_long_put(words, words, (size_t)1 << 40, 0);
   if (strcmp(name, "overflow") == 0) shmem_long_put(words, words, SIZE_MAX / 4, 0);
@@ -41,7 +46,7 @@ static void access_errors(const char* name) {
   if (strcmp(name, "stride") == 0) shmem_long_iput(words, words, 0, 1, 2, 0);
   if (strcmp(name, "lock") == 0) shmem_clear_lock(words);
   if (strcmp(name, "comparison") == 0) shmem_long_wait_until(words, 99, 0);
-  if (strcmp(name, "global-wait") == 0) shmem_long_wait_until(&global_word, SHMEM_CMP_EQ, 1);
+  if (strcmp(name, "private-wait") == 0) shmem_long_wait_until(private_words, SHMEM_CMP_EQ, 1);
   if (strcmp(name, "signal") == 0) {
     shmem_putmem_signal(words, words, 8, (uint64_t*)(void*)(words + 1), 1, 77, 0);
   }
@@ -64,7 +69,7 @@ static void access_errors(const char* name) {
     shmem_long_wait_until_all(words, SIZE_MAX / 4, NULL, SHMEM_CMP_EQ, 1);
   }
   if (strcmp(name, "alltoalls-source") == 0) {
-    shmem_long_alltoalls(SHMEM_TEAM_WORLD, words, &global_word, 1, 1, 1);
+    shmem_long_alltoalls(SHMEM_TEAM_WORLD, words, private_words, 1, 1, 1);
   }
   if (strcmp(name, "alltoalls-end") == 0) {
     /* The block for the last PE begins beyond the heap; the other blocks are inside. */
@@ -77,6 +82,7 @@ static void access_errors(const char* name) {
     shmem_signal_fetch((uint64_t*)(void*)((char*)words + 4));
   }
   if (strcmp(name, "set") == 0) shmem_barrier(1, 0, count, NULL);
+  free(private_words);
 }
 
 static void exit_cases(const char* name) {
@@ -99,6 +105,12 @@ static void exit_cases(const char* name) {
     shmem_set_lock(words);
   }
   if (strcmp(name, "exit-0") == 0 && me == 1) shmem_global_exit(0);
+  /* All PEs get memory, or all get null. */
+  if (strcmp(name, "alignment") == 0) {
+    words[0] = shmem_align((size_t)1 << 20, 64) != NULL;
+    shmem_long_sum_reduce(SHMEM_TEAM_WORLD, words + 1, words, 1);
+    shmem_global_exit(words[1] == 0 ? 20 : words[1] == count ? 21 : 22);
+  }
   if (strcmp(name, "exit-7") == 0 && me == 1) shmem_global_exit(7);
   if (strcmp(name, "return-9") == 0 && me == 1) exit(9);
   if (strcmp(name, "busy") == 0) {
@@ -110,13 +122,25 @@ static void exit_cases(const char* name) {
   wait_forever();
 }
 
+static void* pause_thread(void* unused) {
+  pause();
+  return unused;
+}
+
 int main(int argument_count, char** arguments) {
   const char* name = argument_count > 1 ? arguments[1] : "";
   alarm(60); /* ends the program if an error goes undetected */
   if (strcmp(name, "early") == 0) shmem_my_pe();
+  pthread_t thread;
+  if (strcmp(name, "threads") == 0) pthread_create(&thread, NULL, pause_thread, NULL);
+  if (strcmp(name, "protected") == 0) mprotect(protected_page, kLargestPage, PROT_READ);
   shmem_init();
   me = shmem_my_pe();
   count = shmem_n_pes();
+  if (strcmp(name, "static") == 0 || strcmp(name, "threads") == 0 ||
+      strcmp(name, "protected") == 0) {
+    shmem_long_p(&global_word, 1, 0);
+  }
   heap_errors(name);
   access_errors(name);
   if (strcmp(name, "late") == 0) {

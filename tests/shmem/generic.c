@@ -55,9 +55,61 @@ ASHLAR_SHMEM_RMA_TYPES(ASHLAR_TEST)
     shmem_wait_until(word, SHMEM_CMP_EQ, (T)7);                                    \
     ASHLAR_EXPECT(shmem_test(word, SHMEM_CMP_GT, (T)6) == 1);                      \
     ASHLAR_EXPECT(shmem_wait_until_any(word, 1, NULL, SHMEM_CMP_GT, (T)6) == 0);   \
+    T* old = shmem_malloc(sizeof(T));                                              \
+    shmem_atomic_fetch_nbi(old, word, me);                                         \
+    ASHLAR_EXPECT(*old == 7);                                                      \
+    shmem_atomic_swap_nbi(SHMEM_CTX_DEFAULT, old, word, (T)8, me);                 \
+    shmem_atomic_compare_swap_nbi(old, word, (T)8, (T)10, me);                     \
+    ASHLAR_EXPECT(*old == 8);                                                      \
+    shmem_atomic_compare_swap_nbi(SHMEM_CTX_DEFAULT, old, word, (T)9, (T)0, me);   \
+    shmem_atomic_fetch_inc_nbi(old, word, me);                                     \
+    shmem_atomic_fetch_add_nbi(SHMEM_CTX_DEFAULT, old, word, (T)2, me);            \
+    ASHLAR_EXPECT(*old == 11 && *word == 13);                                      \
+    shmem_free(old);                                                               \
     shmem_free(word);                                                              \
   }
 ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_TEST_WORD)
+
+static void test_bitwise_nbi(void) {
+  static unsigned long word = 12;
+  static unsigned long old;
+  shmem_atomic_fetch_and_nbi(&old, &word, 10UL, me);
+  ASHLAR_EXPECT(old == 12 && word == 8);
+  shmem_atomic_fetch_or_nbi(SHMEM_CTX_DEFAULT, &old, &word, 3UL, me);
+  shmem_atomic_fetch_xor_nbi(&old, &word, 1UL, me);
+  ASHLAR_EXPECT(old == 11 && word == 10);
+}
+
+static void test_deprecated_atomics(void) {
+  static long long word = 1;
+  static double number = 2;
+  shmem_add(&word, 4LL, me);
+  shmem_inc(&word, me);
+  ASHLAR_EXPECT(shmem_fadd(&word, 1LL, me) == 6 && shmem_finc(&word, me) == 7);
+  ASHLAR_EXPECT(shmem_cswap(&word, 8LL, 3LL, me) == 8 && shmem_fetch(&word, me) == 3);
+  shmem_set(&number, 5.5, me);
+  ASHLAR_EXPECT(shmem_swap(&number, 6.5, me) == 5.5 && number == 6.5);
+}
+
+static void test_scans(void) {
+  static int source[2];
+  static int dest[2];
+  source[0] = me;
+  source[1] = 1;
+  ASHLAR_EXPECT(shmem_sum_inscan(SHMEM_TEAM_WORLD, dest, source, 2) == 0);
+  ASHLAR_EXPECT(dest[0] == me * (me + 1) / 2 && dest[1] == me + 1);
+  ASHLAR_EXPECT(shmem_sum_exscan(SHMEM_TEAM_WORLD, source, source, 2) == 0);
+  ASHLAR_EXPECT(source[0] == me * (me - 1) / 2 && source[1] == me);
+  static double _Complex sum[1];
+  sum[0] = 1 + 2 * I;
+  shmem_sum_inscan(SHMEM_TEAM_WORLD, sum, sum, 1);
+  ASHLAR_EXPECT(creal(sum[0]) == me + 1 && cimag(sum[0]) == 2 * (me + 1));
+  static short many_sources[20000];
+  static short many[20000];
+  for (int at = 0; at < 20000; ++at) many_sources[at] = (short)(at % 100);
+  shmem_sum_exscan(SHMEM_TEAM_WORLD, many, many_sources, 20000);
+  ASHLAR_EXPECT(many[0] == 0 && many[19999] == 99 * me);
+}
 
 static void test_other_names(void) {
   uint32_t* bits = shmem_calloc(2, sizeof(uint32_t));
@@ -93,6 +145,9 @@ int main(void) {
 #undef ASHLAR_CALL
 #define ASHLAR_CALL(NAME, T) test_word_##NAME();
   ASHLAR_SHMEM_ATOMIC_TYPES(ASHLAR_CALL)
+  test_bitwise_nbi();
+  test_deprecated_atomics();
+  test_scans();
   test_other_names();
   shmem_finalize();
   return 0;

@@ -139,10 +139,24 @@ static void test_signals(void) {
   shmem_free(data);
 }
 
-static int global_variable;
-
 static void test_heap(void) {
-  ASHLAR_EXPECT(shmem_malloc(0) == NULL);
+  /* Calls without an effect need not be made by all PEs. */
+  if (me == 0) {
+    ASHLAR_EXPECT(shmem_malloc(0) == NULL && shmem_calloc(0, 8) == NULL);
+    ASHLAR_EXPECT(shmem_align(64, 0) == NULL && shmem_realloc(NULL, 0) == NULL);
+    shmem_free(NULL);
+  }
+  ASHLAR_EXPECT(shmem_align(63, 100) == NULL);
+  for (size_t alignment = 1; alignment <= (size_t)1 << 22; alignment *= 2) {
+    char* aligned = shmem_align(alignment, 100);
+    ASHLAR_EXPECT(aligned != NULL && (uintptr_t)aligned % alignment == 0);
+    shmem_char_p(aligned, 'x', count - 1);
+    shmem_free(aligned);
+  }
+  ASHLAR_EXPECT(shmem_align((size_t)1 << 40, 1 << 23) == NULL);
+  void* hinted = shmem_malloc_with_hints(8, 1L << 20); /* an unknown hint */
+  ASHLAR_EXPECT(hinted != NULL);
+  shmem_free(hinted);
   char* first = shmem_malloc(100);
   char* second = shmem_align(4096, 5000);
   char* third = shmem_calloc(10, 10);
@@ -154,9 +168,10 @@ static void test_heap(void) {
   ASHLAR_EXPECT(shmem_malloc((size_t)1 << 50) == NULL);
   ASHLAR_EXPECT(shmem_calloc((size_t)1 << 40, (size_t)1 << 40) == NULL);
   ASHLAR_EXPECT(shmem_addr_accessible(grown + 9999, count - 1) == 1);
-  ASHLAR_EXPECT(shmem_addr_accessible(&global_variable, me) == 0);
+  int on_stack = 0;
+  ASHLAR_EXPECT(shmem_addr_accessible(&on_stack, me) == 0);
   ASHLAR_EXPECT(shmem_addr_accessible(grown, count) == 0);
-  ASHLAR_EXPECT(shmem_ptr(&global_variable, me) == NULL);
+  ASHLAR_EXPECT(shmem_ptr(&on_stack, me) == NULL);
   ASHLAR_EXPECT(shmem_ptr(grown, me) == grown);
   ASHLAR_EXPECT(shmem_pe_accessible(count - 1) == 1 && shmem_pe_accessible(count) == 0);
   /* Write through shmem_ptr where the PE's heap is mapped. */

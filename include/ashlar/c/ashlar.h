@@ -57,7 +57,7 @@ extern "C" {
 // The version of this header. Compatible with libraries of the same major version and the same or a
 // later minor version.
 #define ASHLAR_C_VERSION_MAJOR 1u
-#define ASHLAR_C_VERSION_MINOR 0u
+#define ASHLAR_C_VERSION_MINOR 1u
 #define ASHLAR_C_VERSION (ASHLAR_C_VERSION_MAJOR << 16 | ASHLAR_C_VERSION_MINOR)
 // Returns the version of the loaded library: major << 16 | minor.
 ASHLAR_C_API uint32_t ashlar_c_version(void) ASHLAR_C_NOEXCEPT;
@@ -210,19 +210,22 @@ ASHLAR_C_API ashlar_status ashlar_record_stream_of(ashlar_allocator* allocator, 
                                                    ashlar_device* device,
                                                    ashlar_stream stream) ASHLAR_C_NOEXCEPT;
 // Returns the start and the size of the device allocation that contains the memory. Either out
-// parameter may be null.
+// parameter may be null. ASHLAR_INVALID_ARGUMENT for mapped memory (of the paged engine or of
+// expandable segments), which is not part of a device allocation.
 ASHLAR_C_API ashlar_status ashlar_base_allocation(ashlar_allocator* allocator, void* memory,
                                                   void** base, size_t* bytes) ASHLAR_C_NOEXCEPT;
 
-// Allocation by handle, which saves the lookup of the address. Using a freed block returns
-// ASHLAR_INVALID_ARGUMENT unless the block was allocated again.
+// Allocation by handle, which saves the lookup of the address. For a freed block,
+// ashlar_free_block and ashlar_record_block_stream return ASHLAR_INVALID_ARGUMENT, unless the block
+// was allocated again.
 
 // Like ashlar_allocate, but the block must be freed by its handle.
 // ASHLAR_INVALID_ARGUMENT if `bytes` is 0.
 ASHLAR_C_API ashlar_status ashlar_allocate_block(ashlar_allocator* allocator, size_t bytes,
                                                  ashlar_stream stream,
                                                  ashlar_block** block) ASHLAR_C_NOEXCEPT;
-// Fails like ashlar_free. ASHLAR_INVALID_ARGUMENT if the block belongs to another allocator.
+// Frees a block. Fails like ashlar_free, but a null block is ASHLAR_INVALID_ARGUMENT, as is a block
+// of another allocator.
 ASHLAR_C_API ashlar_status ashlar_free_block(ashlar_allocator* allocator,
                                              ashlar_block* block) ASHLAR_C_NOEXCEPT;
 ASHLAR_C_API ashlar_status ashlar_record_block_stream(ashlar_allocator* allocator,
@@ -233,9 +236,14 @@ ASHLAR_C_API void* ashlar_block_address(const ashlar_block* block) ASHLAR_C_NOEX
 // Returns the size of the block, as requested; 0 for a null block.
 ASHLAR_C_API size_t ashlar_block_bytes(const ashlar_block* block) ASHLAR_C_NOEXCEPT;
 
-// Returns cached memory to the device, except memory of retained pools. Waits for pending frees,
-// except during a capture: it then keeps memory for which it would have to wait.
+// Returns cached memory to the device, except memory of retained pools. Waits for pending frees.
+// During a capture, does not wait, and also keeps all memory of the default pool.
 ASHLAR_C_API ashlar_status ashlar_trim(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
+// Returns cached memory to the device until at most `reserved_bytes` are reserved, or until no more
+// can be returned. If `wait` is nonzero, waits for the work that uses freed memory.
+// `released_bytes`, the number of returned bytes, may be null.
+ASHLAR_C_API ashlar_status ashlar_trim_to(ashlar_allocator* allocator, size_t reserved_bytes,
+                                          int32_t wait, size_t* released_bytes) ASHLAR_C_NOEXCEPT;
 // Limits the allocator to a fraction of the device's capacity, in [0, 1]; 1 removes the limit.
 ASHLAR_C_API ashlar_status ashlar_set_memory_fraction(ashlar_allocator* allocator,
                                                       double fraction) ASHLAR_C_NOEXCEPT;
@@ -385,20 +393,60 @@ enum {  // which parts of a snapshot have call stacks; each level includes the p
   ASHLAR_STACKS_ALLOC = 2,  // entries of allocations
   ASHLAR_STACKS_ALL = 3     // entries of frees
 };
+typedef int32_t ashlar_action;
+enum {
+  ASHLAR_ACTION_ALLOC = 0,
+  ASHLAR_ACTION_FREE_REQUESTED = 1,
+  ASHLAR_ACTION_FREE_COMPLETED = 2,
+  ASHLAR_ACTION_SEGMENT_ALLOC = 3,
+  ASHLAR_ACTION_SEGMENT_FREE = 4,
+  ASHLAR_ACTION_SEGMENT_MAP = 5,
+  ASHLAR_ACTION_SEGMENT_UNMAP = 6,
+  ASHLAR_ACTION_SNAPSHOT = 7,
+  ASHLAR_ACTION_OOM = 8,
+  ASHLAR_ACTION_ANNOTATE = 9
+};
 typedef struct ashlar_history_options {
   size_t struct_size;
   size_t max_entries;  // capacity of the ring buffer; 0: 2^20
   ashlar_stacks stacks;
-  int32_t clear;  // discard earlier entries
+  int32_t clear;                      // discard earlier entries
+  const ashlar_action* skip_actions;  // actions that are not recorded, `skip_action_count` of them
+  size_t skip_action_count;
 } ashlar_history_options;
 // Starts recording. Null options select the defaults.
 ASHLAR_C_API ashlar_status ashlar_history_start(
     ashlar_allocator* allocator, const ashlar_history_options* options) ASHLAR_C_NOEXCEPT;
 // Stops recording and discards all entries.
 ASHLAR_C_API ashlar_status ashlar_history_stop(ashlar_allocator* allocator) ASHLAR_C_NOEXCEPT;
-// Marks this moment in the history, if recording: {"name": name, "stage": stage}.
+// Adds an annotation with the current time to the history, if recording:
+// {"name": name, "stage": stage}.
 ASHLAR_C_API ashlar_status ashlar_annotate(ashlar_allocator* allocator, const char* name,
                                            const char* stage) ASHLAR_C_NOEXCEPT;
+// Records a text for the allocation at `memory`, if recording.
+ASHLAR_C_API ashlar_status ashlar_annotate_memory(ashlar_allocator* allocator, void* memory,
+                                                  const char* text) ASHLAR_C_NOEXCEPT;
+
+// Sets a text that is attached to everything the calling thread records, in every allocator. An
+// empty text clears it.
+ASHLAR_C_API ashlar_status ashlar_set_user_metadata(const char* text) ASHLAR_C_NOEXCEPT;
+// Returns the text that the calling thread has set.
+ASHLAR_C_API ashlar_status ashlar_user_metadata(ashlar_bytes** text) ASHLAR_C_NOEXCEPT;
+// Enters a region of compiled code. Its name is attached to everything the calling thread records,
+// in every allocator, until ashlar_pop_compile_context. Regions nest; the innermost one is
+// recorded.
+ASHLAR_C_API ashlar_status ashlar_push_compile_context(const char* name) ASHLAR_C_NOEXCEPT;
+// Leaves the region of the last ashlar_push_compile_context. Does nothing if there is none.
+ASHLAR_C_API void ashlar_pop_compile_context(void) ASHLAR_C_NOEXCEPT;
+
+// The texts are valid during the call only. `line` is 0 if it is unknown.
+typedef void (*ashlar_frame_visitor)(const char* name, const char* file, int64_t line,
+                                     void* context);
+// Visits the stack that was recorded for the allocation at `memory`, innermost frame first. Visits
+// nothing if none was recorded.
+ASHLAR_C_API ashlar_status ashlar_visit_stack(ashlar_allocator* allocator, const void* memory,
+                                              ashlar_frame_visitor visitor,
+                                              void* context) ASHLAR_C_NOEXCEPT;
 
 typedef int32_t ashlar_format;
 enum {
@@ -433,19 +481,6 @@ ASHLAR_C_API void ashlar_live_server_stop(ashlar_live_server* server) ASHLAR_C_N
 
 // Hooks. They stay registered until the allocator is destroyed.
 
-typedef int32_t ashlar_action;
-enum {
-  ASHLAR_ACTION_ALLOC = 0,
-  ASHLAR_ACTION_FREE_REQUESTED = 1,
-  ASHLAR_ACTION_FREE_COMPLETED = 2,
-  ASHLAR_ACTION_SEGMENT_ALLOC = 3,
-  ASHLAR_ACTION_SEGMENT_FREE = 4,
-  ASHLAR_ACTION_SEGMENT_MAP = 5,
-  ASHLAR_ACTION_SEGMENT_UNMAP = 6,
-  ASHLAR_ACTION_SNAPSHOT = 7,
-  ASHLAR_ACTION_OOM = 8,
-  ASHLAR_ACTION_ANNOTATE = 9
-};
 typedef struct ashlar_trace_entry {
   size_t struct_size;
   ashlar_action action;

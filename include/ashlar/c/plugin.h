@@ -7,7 +7,8 @@
 // Ashlar calls these functions concurrently, from any thread, with none of its locks held. An
 // exception that escapes is caught and reported as a device fault.
 //
-// Errors: functions return null or have no error; they must not throw.
+// Errors: the allocation function returns null; the other functions report no errors. No function
+// may throw.
 #pragma once
 
 // NOLINTBEGIN(modernize-use-using, readability-identifier-naming): this is C.

@@ -37,7 +37,8 @@
   ASHLAR_SHMEM_CASE(long double, NAME_OF(longdouble, OP))
 
 // These macros select the function of operation OP for the type of POINTER. Each macro accepts the
-// types of the table of the same name in shmem_types.h.
+// types of the table of the same name in shmem_types.h. The OLD_ macros, for the deprecated
+// atomics, have no table there; they accept the types of their cases.
 #define ASHLAR_SHMEM_SELECT_RMA(POINTER, OP, NAME_OF)                                             \
   _Generic((POINTER), ASHLAR_SHMEM_WORD_CASES(OP, NAME_OF), ASHLAR_SHMEM_SHORT_CASES(OP, NAME_OF), \
            ASHLAR_SHMEM_FLOAT_CASES(OP, NAME_OF),                                                 \
@@ -51,6 +52,14 @@
   _Generic((POINTER), ASHLAR_SHMEM_WORD_CASES(OP, NAME_OF))
 #define ASHLAR_SHMEM_SELECT_EXTENDED_ATOMIC(POINTER, OP, NAME_OF) \
   _Generic((POINTER), ASHLAR_SHMEM_WORD_CASES(OP, NAME_OF), ASHLAR_SHMEM_FLOAT_CASES(OP, NAME_OF))
+#define ASHLAR_SHMEM_SIGNED_CASES(OP, NAME_OF)                   \
+  ASHLAR_SHMEM_CASE(int, NAME_OF(int, OP)),                      \
+  ASHLAR_SHMEM_CASE(long, NAME_OF(long, OP)),                    \
+  ASHLAR_SHMEM_CASE(long long, NAME_OF(longlong, OP))
+#define ASHLAR_SHMEM_SELECT_OLD_ATOMIC(POINTER, OP, NAME_OF) \
+  _Generic((POINTER), ASHLAR_SHMEM_SIGNED_CASES(OP, NAME_OF))
+#define ASHLAR_SHMEM_SELECT_OLD_EXTENDED_ATOMIC(POINTER, OP, NAME_OF) \
+  _Generic((POINTER), ASHLAR_SHMEM_SIGNED_CASES(OP, NAME_OF), ASHLAR_SHMEM_FLOAT_CASES(OP, NAME_OF))
 #define ASHLAR_SHMEM_SELECT_WAIT(POINTER, OP, NAME_OF) \
   _Generic((POINTER), ASHLAR_SHMEM_WORD_CASES(OP, NAME_OF), ASHLAR_SHMEM_SHORT_CASES(OP, NAME_OF))
 #define ASHLAR_SHMEM_SELECT_BITWISE_ATOMIC(POINTER, OP, NAME_OF)                        \
@@ -70,6 +79,7 @@
 #define ASHLAR_SHMEM_ARGUMENT_4(A, B, C, CHOSEN, ...) CHOSEN
 #define ASHLAR_SHMEM_ARGUMENT_5(A, B, C, D, CHOSEN, ...) CHOSEN
 #define ASHLAR_SHMEM_ARGUMENT_6(A, B, C, D, E, CHOSEN, ...) CHOSEN
+#define ASHLAR_SHMEM_ARGUMENT_7(A, B, C, D, E, F, CHOSEN, ...) CHOSEN
 #define ASHLAR_SHMEM_ARGUMENT_8(A, B, C, D, E, F, G, CHOSEN, ...) CHOSEN
 #define ASHLAR_SHMEM_ARGUMENT_9(A, B, C, D, E, F, G, H, CHOSEN, ...) CHOSEN
 #define ASHLAR_SHMEM_CALL(SELECT, OP, POINTER, ...) \
@@ -86,6 +96,9 @@
   (SELECT, OP, __VA_ARGS__)
 #define ASHLAR_SHMEM_CALL_4(SELECT, OP, ...)                                            \
   ASHLAR_SHMEM_ARGUMENT_6(__VA_ARGS__, ASHLAR_SHMEM_CONTEXT_CALL, ASHLAR_SHMEM_CALL, 0) \
+  (SELECT, OP, __VA_ARGS__)
+#define ASHLAR_SHMEM_CALL_5(SELECT, OP, ...)                                            \
+  ASHLAR_SHMEM_ARGUMENT_7(__VA_ARGS__, ASHLAR_SHMEM_CONTEXT_CALL, ASHLAR_SHMEM_CALL, 0) \
   (SELECT, OP, __VA_ARGS__)
 #define ASHLAR_SHMEM_CALL_6(SELECT, OP, ...)                                            \
   ASHLAR_SHMEM_ARGUMENT_8(__VA_ARGS__, ASHLAR_SHMEM_CONTEXT_CALL, ASHLAR_SHMEM_CALL, 0) \
@@ -137,6 +150,36 @@
 #define shmem_atomic_fetch_xor(...) \
   ASHLAR_SHMEM_CALL_3(ASHLAR_SHMEM_SELECT_BITWISE_ATOMIC, atomic_fetch_xor, __VA_ARGS__)
 
+// Non-blocking atomics. The first pointer is the destination of the fetched value.
+#define shmem_atomic_fetch_nbi(...) \
+  ASHLAR_SHMEM_CALL_3(ASHLAR_SHMEM_SELECT_EXTENDED_ATOMIC, atomic_fetch_nbi, __VA_ARGS__)
+#define shmem_atomic_swap_nbi(...) \
+  ASHLAR_SHMEM_CALL_4(ASHLAR_SHMEM_SELECT_EXTENDED_ATOMIC, atomic_swap_nbi, __VA_ARGS__)
+#define shmem_atomic_compare_swap_nbi(...) \
+  ASHLAR_SHMEM_CALL_5(ASHLAR_SHMEM_SELECT_ATOMIC, atomic_compare_swap_nbi, __VA_ARGS__)
+#define shmem_atomic_fetch_inc_nbi(...) \
+  ASHLAR_SHMEM_CALL_3(ASHLAR_SHMEM_SELECT_ATOMIC, atomic_fetch_inc_nbi, __VA_ARGS__)
+#define shmem_atomic_fetch_add_nbi(...) \
+  ASHLAR_SHMEM_CALL_4(ASHLAR_SHMEM_SELECT_ATOMIC, atomic_fetch_add_nbi, __VA_ARGS__)
+#define shmem_atomic_fetch_and_nbi(...) \
+  ASHLAR_SHMEM_CALL_4(ASHLAR_SHMEM_SELECT_BITWISE_ATOMIC, atomic_fetch_and_nbi, __VA_ARGS__)
+#define shmem_atomic_fetch_or_nbi(...) \
+  ASHLAR_SHMEM_CALL_4(ASHLAR_SHMEM_SELECT_BITWISE_ATOMIC, atomic_fetch_or_nbi, __VA_ARGS__)
+#define shmem_atomic_fetch_xor_nbi(...) \
+  ASHLAR_SHMEM_CALL_4(ASHLAR_SHMEM_SELECT_BITWISE_ATOMIC, atomic_fetch_xor_nbi, __VA_ARGS__)
+
+// Deprecated names of atomics.
+#define shmem_fetch(...) \
+  ASHLAR_SHMEM_CALL(ASHLAR_SHMEM_SELECT_OLD_EXTENDED_ATOMIC, fetch, __VA_ARGS__)
+#define shmem_set(...) ASHLAR_SHMEM_CALL(ASHLAR_SHMEM_SELECT_OLD_EXTENDED_ATOMIC, set, __VA_ARGS__)
+#define shmem_swap(...) \
+  ASHLAR_SHMEM_CALL(ASHLAR_SHMEM_SELECT_OLD_EXTENDED_ATOMIC, swap, __VA_ARGS__)
+#define shmem_cswap(...) ASHLAR_SHMEM_CALL(ASHLAR_SHMEM_SELECT_OLD_ATOMIC, cswap, __VA_ARGS__)
+#define shmem_fadd(...) ASHLAR_SHMEM_CALL(ASHLAR_SHMEM_SELECT_OLD_ATOMIC, fadd, __VA_ARGS__)
+#define shmem_finc(...) ASHLAR_SHMEM_CALL(ASHLAR_SHMEM_SELECT_OLD_ATOMIC, finc, __VA_ARGS__)
+#define shmem_add(...) ASHLAR_SHMEM_CALL(ASHLAR_SHMEM_SELECT_OLD_ATOMIC, add, __VA_ARGS__)
+#define shmem_inc(...) ASHLAR_SHMEM_CALL(ASHLAR_SHMEM_SELECT_OLD_ATOMIC, inc, __VA_ARGS__)
+
 // Waits and tests.
 #define shmem_wait_until(...) ASHLAR_SHMEM_CALL(ASHLAR_SHMEM_SELECT_WAIT, wait_until, __VA_ARGS__)
 #define shmem_wait_until_all(...) \
@@ -182,6 +225,10 @@
   ASHLAR_SHMEM_TEAM_CALL(ASHLAR_SHMEM_SELECT_ARITHMETIC_REDUCE, sum_reduce, __VA_ARGS__)
 #define shmem_prod_reduce(...) \
   ASHLAR_SHMEM_TEAM_CALL(ASHLAR_SHMEM_SELECT_ARITHMETIC_REDUCE, prod_reduce, __VA_ARGS__)
+#define shmem_sum_inscan(...) \
+  ASHLAR_SHMEM_TEAM_CALL(ASHLAR_SHMEM_SELECT_ARITHMETIC_REDUCE, sum_inscan, __VA_ARGS__)
+#define shmem_sum_exscan(...) \
+  ASHLAR_SHMEM_TEAM_CALL(ASHLAR_SHMEM_SELECT_ARITHMETIC_REDUCE, sum_exscan, __VA_ARGS__)
 // With one argument, synchronizes a team; with four, an active set.
 #define shmem_sync(...) \
   ASHLAR_SHMEM_ARGUMENT_5(__VA_ARGS__, shmem_sync, 0, 0, shmem_team_sync, 0)(__VA_ARGS__)

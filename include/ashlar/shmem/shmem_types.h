@@ -13,6 +13,9 @@
 #include <complex>
 typedef std::complex<float> ashlar_shmem_complexf;
 typedef std::complex<double> ashlar_shmem_complexd;
+// The types of C, which compilers also offer in C++.
+__extension__ typedef float _Complex ashlar_shmem_c_complexf;
+__extension__ typedef double _Complex ashlar_shmem_c_complexd;
 #define ASHLAR_SHMEM_HANDLE(T, NUMBER) reinterpret_cast<T>(static_cast<uintptr_t>(NUMBER))
 #else
 #include <complex.h>
@@ -21,7 +24,15 @@ typedef double _Complex ashlar_shmem_complexd;
 #define ASHLAR_SHMEM_HANDLE(T, NUMBER) ((T)(uintptr_t)(NUMBER))
 #endif
 
+// Declares a function and the name under which profiling tools call it: a tool may define NAME, and
+// pNAME remains the function of the library.
+#ifndef ASHLAR_SHMEM_WEAK
+#define ASHLAR_SHMEM_WEAK
+#endif
 #define ASHLAR_SHMEM_API __attribute__((visibility("default")))
+#define ASHLAR_SHMEM_FUNCTION(RESULT, NAME, PARAMETERS)      \
+  ASHLAR_SHMEM_API ASHLAR_SHMEM_WEAK RESULT NAME PARAMETERS; \
+  ASHLAR_SHMEM_API RESULT p##NAME PARAMETERS;
 
 #define SHMEM_MAJOR_VERSION 1
 #define SHMEM_MINOR_VERSION 5
@@ -47,6 +58,13 @@ typedef struct {
 #define SHMEM_CTX_SERIALIZED 1L
 #define SHMEM_CTX_PRIVATE 2L
 #define SHMEM_CTX_NOSTORE 4L
+
+// Hints of OpenSHMEM 1.6, which have no effect.
+typedef struct {
+  size_t total_ops;
+} shmem_ctx_session_config_t;
+#define SHMEM_CTX_SESSION_BATCH 1L
+#define SHMEM_CTX_SESSION_TOTAL_OPS 1L
 
 #define SHMEM_THREAD_SINGLE 0
 #define SHMEM_THREAD_FUNNELED 1
@@ -76,6 +94,27 @@ typedef struct {
 #define SHMEM_ALLTOALLS_SYNC_SIZE 1
 #define SHMEM_REDUCE_SYNC_SIZE 1
 #define SHMEM_REDUCE_MIN_WRKDATA_SIZE 1
+
+// Deprecated names.
+#define _SHMEM_MAJOR_VERSION SHMEM_MAJOR_VERSION
+#define _SHMEM_MINOR_VERSION SHMEM_MINOR_VERSION
+#define _SHMEM_VENDOR_STRING SHMEM_VENDOR_STRING
+#define _SHMEM_MAX_NAME_LEN SHMEM_MAX_NAME_LEN
+#define _SHMEM_CMP_EQ SHMEM_CMP_EQ
+#define _SHMEM_CMP_NE SHMEM_CMP_NE
+#define _SHMEM_CMP_GT SHMEM_CMP_GT
+#define _SHMEM_CMP_GE SHMEM_CMP_GE
+#define _SHMEM_CMP_LT SHMEM_CMP_LT
+#define _SHMEM_CMP_LE SHMEM_CMP_LE
+#define _SHMEM_SYNC_VALUE SHMEM_SYNC_VALUE
+#define _SHMEM_SYNC_SIZE SHMEM_SYNC_SIZE
+#define _SHMEM_BARRIER_SYNC_SIZE SHMEM_BARRIER_SYNC_SIZE
+#define _SHMEM_BCAST_SYNC_SIZE SHMEM_BCAST_SYNC_SIZE
+#define _SHMEM_COLLECT_SYNC_SIZE SHMEM_COLLECT_SYNC_SIZE
+#define _SHMEM_ALLTOALL_SYNC_SIZE SHMEM_ALLTOALL_SYNC_SIZE
+#define _SHMEM_ALLTOALLS_SYNC_SIZE SHMEM_ALLTOALLS_SYNC_SIZE
+#define _SHMEM_REDUCE_SYNC_SIZE SHMEM_REDUCE_SYNC_SIZE
+#define _SHMEM_REDUCE_MIN_WRKDATA_SIZE SHMEM_REDUCE_MIN_WRKDATA_SIZE
 
 // Type tables: X(name in functions, type).
 #define ASHLAR_SHMEM_EXACT_INTEGERS(X) \

@@ -94,6 +94,15 @@ ashlar_status ashlar_trim(ashlar_allocator* allocator) noexcept {
   return with_allocator(allocator, [](Allocator& target) { target.trim(); });
 }
 
+ashlar_status ashlar_trim_to(ashlar_allocator* allocator, size_t reserved_bytes, int32_t wait,
+                             size_t* released_bytes) noexcept {
+  return with_allocator(allocator, [&](Allocator& target) {
+    const size_t released =
+        target.trim_to(reserved_bytes, {wait != 0 ? TrimWait::kForWork : TrimWait::kNever});
+    if (released_bytes != nullptr) *released_bytes = released;
+  });
+}
+
 ashlar_status ashlar_set_memory_fraction(ashlar_allocator* allocator, double fraction) noexcept {
   return with_allocator(allocator,
                         [&](Allocator& target) { target.set_memory_fraction(fraction); });

@@ -18,6 +18,19 @@ void require_function(Function function, const char* name) {
   if (function == nullptr) unwrap(Status::invalid_argument(std::string(name) + " is null"));
 }
 
+std::vector<TraceAction> to_actions(const ashlar_action* actions, size_t count) {
+  if (count != 0) require(actions, "skip_actions");
+  std::vector<TraceAction> converted;
+  for (size_t i = 0; i < count; ++i) {
+    if (actions[i] < ASHLAR_ACTION_ALLOC || actions[i] > ASHLAR_ACTION_ANNOTATE) {
+      unwrap(Status::invalid_argument(
+          "skip_actions: an element is not one of ASHLAR_ACTION_ALLOC to ASHLAR_ACTION_ANNOTATE"));
+    }
+    converted.push_back(static_cast<TraceAction>(actions[i]));
+  }
+  return converted;
+}
+
 ashlar_stat to_c_stat(const Stat& stat) {
   return {stat.current, stat.peak, stat.increased, stat.decreased};
 }
@@ -83,6 +96,7 @@ ashlar_status ashlar_history_start(ashlar_allocator* allocator,
     if (given.max_entries != 0) wanted.max_entries = given.max_entries;
     wanted.context = static_cast<RecordContext>(given.stacks);
     wanted.clear = given.clear != 0;
+    wanted.skip_actions = to_actions(given.skip_actions, given.skip_action_count);
     allocator->allocator.history().start(std::move(wanted));
   });
 }
@@ -101,6 +115,53 @@ ashlar_status ashlar_annotate(ashlar_allocator* allocator, const char* name,
     require(name, "name");
     require(stage, "stage");
     allocator->allocator.history().annotate({{"name", name}, {"stage", stage}});
+  });
+}
+
+ashlar_status ashlar_annotate_memory(ashlar_allocator* allocator, void* memory,
+                                     const char* text) noexcept {
+  return guarded([&] {
+    require(allocator, "allocator");
+    require(memory, "memory");
+    require(text, "text");
+    allocator->allocator.history().annotate(DeviceAddress::of(memory), text);
+  });
+}
+
+ashlar_status ashlar_set_user_metadata(const char* text) noexcept {
+  return guarded([&] {
+    require(text, "text");
+    set_user_metadata(text);
+  });
+}
+
+ashlar_status ashlar_user_metadata(ashlar_bytes** text) noexcept {
+  return guarded([&] {
+    require(text, "text");
+    *text = make_bytes(user_metadata());
+  });
+}
+
+ashlar_status ashlar_push_compile_context(const char* name) noexcept {
+  return guarded([&] {
+    require(name, "name");
+    push_compile_context(name);
+  });
+}
+
+void ashlar_pop_compile_context(void) noexcept {
+  (void)guarded([] { pop_compile_context(); });
+}
+
+ashlar_status ashlar_visit_stack(ashlar_allocator* allocator, const void* memory,
+                                 ashlar_frame_visitor visitor, void* context) noexcept {
+  return guarded([&] {
+    require(allocator, "allocator");
+    require(memory, "memory");
+    require_function(visitor, "visitor");
+    for (const Frame& frame : stack_of(allocator->engine, DeviceAddress::of(memory))) {
+      visitor(frame.name.c_str(), frame.filename.c_str(), frame.line, context);
+    }
   });
 }
 

@@ -55,17 +55,19 @@ class Backend {
   // share.
   virtual DeviceUuid device() const = 0;
 
-  // Allocates at least `bytes`, aligned to 128. The first `zero_bytes` are zero on return.
+  // Allocates at least `bytes` bytes, aligned to 128 bytes. The first `zero_bytes` bytes are zero
+  // on return.
   virtual Result<std::shared_ptr<MappedMemory>> allocate(size_t bytes, size_t zero_bytes) = 0;
-  // Exports a descriptor for other processes on this machine. REQUIRES: allocated by this back end.
+  // Exports a descriptor for other processes on this machine. REQUIRES: this back end allocated the
+  // memory.
   virtual Result<UniqueFd> export_fd(const MappedMemory& memory) = 0;
   // Returns ok, or why memory cannot be exported as a descriptor.
   virtual Status fd_availability() const { return {}; }
   // Returns ok, or why memory cannot be exported as a fabric handle, which processes on other
   // machines can import.
   virtual Status fabric_availability() const;
-  // Exports a fabric handle, which is valid while the memory lives. REQUIRES: allocated by this
-  // back end.
+  // Exports a fabric handle, which is valid while the memory lives. REQUIRES: this back end
+  // allocated the memory.
   virtual Result<FabricHandle> export_fabric(const MappedMemory& memory);
   virtual Result<std::shared_ptr<MappedMemory>> import_fabric(const FabricHandle& handle,
                                                               size_t bytes);

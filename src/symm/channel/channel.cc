@@ -194,8 +194,11 @@ void Channel::wake() const {
 
 void Channel::run() {
   PollSet poll_set;
-  while (poll_once(poll_set)) {
-  }
+  run_steps([&] { return poll_once(poll_set); },
+            [this] {
+              MutexLock lock(mutex_);
+              return is_stopping_;
+            });
 }
 
 // Returns false when the thread should stop.
@@ -241,8 +244,8 @@ bool Channel::poll_once(PollSet& poll_set) {
 void Channel::begin_handshake(std::vector<Handshake>& handshakes) {
   Result<UniqueFd> socket = accept_pending(listening_.get());
   if (!socket.ok()) {
-    // Probably out of descriptors. The connection stays queued, so `poll` would return immediately:
-    // sleeps to avoid a busy loop.
+    // Probably out of descriptors. The connection stays queued, so `poll` would return immediately.
+    // Sleep to avoid a busy loop.
     std::this_thread::sleep_for(milliseconds(10));
     return;
   }
@@ -279,13 +282,18 @@ void Channel::drop_closed_pending_locked() {
 void Channel::handle_disconnect(const std::shared_ptr<PeerConnection>& connection) {
   {
     MutexLock lock(mutex_);
-    const auto found = std::find(connections_.begin(), connections_.end(), connection);
-    if (found == connections_.end()) return;  // unwatched in the meantime
-    connections_.erase(found);
+    const bool is_watched =
+        std::find(connections_.begin(), connections_.end(), connection) != connections_.end();
+    if (!is_watched) return;  // unwatched in the meantime
   }
-  MutexLock lock(connection->receive_mutex);
-  const Status reason = disconnect_reason(*connection);
-  if (!reason.ok()) connection->failure->report(reason);
+  {
+    MutexLock lock(connection->receive_mutex);
+    const Status reason = disconnect_reason(*connection);
+    if (!reason.ok()) connection->failure->report(reason);
+  }
+  // Last: if host memory runs out before this, the next step handles the disconnect again.
+  MutexLock lock(mutex_);
+  std::erase(connections_, connection);
 }
 
 }  // namespace ashlar::symm

@@ -37,7 +37,7 @@ using Token = std::array<uint8_t, 16>;
 Result<Token> generate_token();
 std::string to_hex(const Token& token);
 
-// Where a process listens, and the token that a connecting process has to present.
+// The address at which a process listens, and the token that a connecting process must present.
 struct ChannelAddress {
   std::string name{};  // the name of the abstract socket; at most 100 characters
   Token token{};

@@ -69,7 +69,7 @@ Status check_range(const CollectiveContext& context, const SymmetricRange& range
 Status check_disjoint(const char* name, const std::byte* other, size_t bytes, size_t alignment,
                       std::span<const std::byte> own);
 
-// Copies memory. Does nothing if `to` equals `from`.
+// Copies memory. Does nothing if `to` equals `from`. REQUIRES: the ranges are equal or disjoint.
 inline void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }

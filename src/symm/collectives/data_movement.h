@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Collectives that only move bytes: all-gather, broadcast, and all-to-all with equal and unequal
-// shares. The rules of reductions.h apply.
+// shares. The rules of reductions.h apply, except that the error of a mismatched all-to-all-v does
+// not describe the other rank's call.
 #pragma once
 
 #include <cstddef>

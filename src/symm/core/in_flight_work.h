@@ -29,6 +29,12 @@ class InFlightWork {
   InFlightWork(const InFlightWork&) = delete;
   InFlightWork& operator=(const InFlightWork&) = delete;
 
+  // Sets the object whose destructor waits for the work. A graph that contains such work can be
+  // launched at any time, so no destructor can wait for the work; the graph shares ownership of
+  // the object instead. Call before other threads use this.
+  void set_owner(std::weak_ptr<const void> owner) { owner_ = std::move(owner); }
+  std::shared_ptr<const void> owner() const { return owner_.lock(); }
+
   // Registers one piece of work. The work counts as completed when the last copy of the returned
   // pointer is destroyed, even if it never ran.
   std::shared_ptr<void> begin() ASHLAR_EXCLUDES(mutex_) {
@@ -46,8 +52,9 @@ class InFlightWork {
     }
     pollable_.push_back(std::move(work));
   }
-  // Waits for all work that was registered before the call. While one thread polls work, other
-  // threads that call this function wait for that thread.
+  // Waits for all work that was registered before the call, and for work that `begin` registers
+  // during the call. While one thread polls work, other threads that call this function wait for
+  // that thread.
   void wait() ASHLAR_EXCLUDES(mutex_) {
     std::deque<std::unique_ptr<PollableWork>> pollable;
     std::shared_ptr<void> polling;  // makes concurrent calls wait until this call has polled
@@ -59,7 +66,7 @@ class InFlightWork {
     for (const auto& each : pollable) each->wait();
     polling.reset();
     MutexLock lock(mutex_);
-    while (count_ > 0) lock.wait(has_ended_);
+    while (count_ > 0) lock.wait(work_ended_);
   }
 
  private:
@@ -81,11 +88,13 @@ class InFlightWork {
   void end() ASHLAR_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     --count_;
-    has_ended_.notify_all();
+    work_ended_.notify_all();
   }
 
+  std::weak_ptr<const void> owner_;
+
   Mutex mutex_;
-  std::condition_variable has_ended_;
+  std::condition_variable work_ended_;
   // The work that `begin` registered, and the calls of `wait` that are polling.
   uint64_t count_ ASHLAR_GUARDED_BY(mutex_) = 0;
   std::deque<std::unique_ptr<PollableWork>> pollable_ ASHLAR_GUARDED_BY(mutex_);

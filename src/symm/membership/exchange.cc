@@ -191,8 +191,8 @@ Result<std::string> Exchange::parse_record(int rank, std::string_view record) co
   return std::string(value);
 }
 
-// Remembers that the store is lost, and returns an error that names this rank, because other ranks
-// may read it.
+// Sets has_lost_store_, and returns an error that names this rank, because other ranks may read
+// the error.
 Status Exchange::handle_store_loss(const Status& status) {
   has_lost_store_ = true;
   return make_status(status.kind(), text("rank ", options_.rank_info.rank, " of group ",

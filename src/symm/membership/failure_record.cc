@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elects one writer per group, so that the record is written only once.
+// Elects one writer per group with a counter in the store. If the elected rank dies, or does not
+// receive the store's response to its election, a second election chooses a substitute among the
+// ranks that wait for the record.
 #include "symm/membership/failure_record.h"
 
 #include <algorithm>
@@ -15,6 +17,7 @@ FailureRecord::FailureRecord(std::shared_ptr<Store> store, std::string prefix,
       failure_(std::move(failure)),
       key_(prefix + "/failed"),
       election_key_(prefix + "/failing"),
+      second_election_key_(prefix + "/failing_again"),
       key_ttl_(key_ttl) {}
 
 Status FailureRecord::publish(const Status& reason, std::chrono::milliseconds timeout) {
@@ -27,8 +30,8 @@ Status FailureRecord::publish(const Status& reason, std::chrono::milliseconds ti
   switch (result) {
     case PublishResult::kPublished: break;
     case PublishResult::kAwaitingWriter:
-      // If the wait for the elected rank was short, that rank may still write the record, so this
-      // rank's reason is not remembered as the recorded one.
+      // If the wait for the elected rank was short, that rank may still write the record, so
+      // `recorded_` is not set to this rank's reason.
       if (timeout < kPublishTimeout) return known;
       break;
     // The store may recover, so later calls of `try_publish` must still write the record.
@@ -39,7 +42,7 @@ Status FailureRecord::publish(const Status& reason, std::chrono::milliseconds ti
 
 // One rank is elected to write, so that ranks that fail concurrently agree on the reason.
 FailureRecord::PublishResult FailureRecord::try_publish(const Status& reason, Deadline deadline) {
-  bool is_elected = false;  // whether an earlier attempt of this rank was elected
+  bool is_elected = false;  // whether an earlier call elected this rank
   {
     MutexLock lock(mutex_);
     if (is_publishing_done_) return PublishResult::kPublished;
@@ -51,10 +54,18 @@ FailureRecord::PublishResult FailureRecord::try_publish(const Status& reason, De
     const Result<int64_t> candidate = store_->add(election_key_, 1, key_ttl_, deadline);
     if (!candidate.ok()) return PublishResult::kStoreUnavailable;
     if (*candidate > 1) {
+      start_awaiting_writer();
       const Result<std::string> written = store_->get(key_, deadline);
-      if (!written.ok()) return PublishResult::kAwaitingWriter;
-      (void)adopt(*written).ok();
-      return PublishResult::kPublished;
+      if (written.ok()) {
+        (void)adopt(*written).ok();
+        return PublishResult::kPublished;
+      }
+      if (!is_writer_overdue()) return PublishResult::kAwaitingWriter;
+      const Result<int64_t> substitute =
+          store_->add(second_election_key_, 1, key_ttl_, Deadline::after(kTimeoutAfterStoreLoss));
+      if (!substitute.ok()) return PublishResult::kStoreUnavailable;
+      if (*substitute > 1) return PublishResult::kAwaitingWriter;
+      deadline = Deadline::after(kTimeoutAfterStoreLoss);
     }
     MutexLock lock(mutex_);
     is_writer_ = true;  // before any thread can read the record and leave the group
@@ -66,6 +77,16 @@ FailureRecord::PublishResult FailureRecord::try_publish(const Status& reason, De
   if (!is_written) return PublishResult::kStoreUnavailable;
   (void)remember(known, true).ok();
   return PublishResult::kPublished;
+}
+
+void FailureRecord::start_awaiting_writer() {
+  MutexLock lock(mutex_);
+  if (!awaiting_since_) awaiting_since_ = Deadline::Clock::now();
+}
+
+bool FailureRecord::is_writer_overdue() const {
+  MutexLock lock(mutex_);
+  return awaiting_since_ && Deadline::Clock::now() - *awaiting_since_ >= kWriterTimeout;
 }
 
 Status FailureRecord::parse_reason(std::string_view bytes) {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,13 +22,16 @@ namespace ashlar::symm {
 
 // The time limit for publishing a failure.
 inline constexpr std::chrono::milliseconds kPublishTimeout{2000};
+// The time after which a rank that waits for the elected rank's record takes part in the second
+// election. Less than kPublishTimeout, so that one call of `publish` waits long enough.
+inline constexpr std::chrono::milliseconds kWriterTimeout{1500};
 // The time limit for further calls to the store after one has failed. Short, because the caller has
 // already waited for the store.
 inline constexpr std::chrono::milliseconds kTimeoutAfterStoreLoss{250};
 
 class FailureRecord {
  public:
-  // The record and the election key expire after `key_ttl`, which must be much longer than the
+  // The record and the election keys expire after `key_ttl`, which must be much longer than the
   // heartbeat interval: live ranks read the record with every heartbeat (lease_monitor.h).
   FailureRecord(std::shared_ptr<Store> store, std::string prefix, std::shared_ptr<Failure> failure,
                 std::chrono::milliseconds key_ttl);
@@ -38,7 +42,8 @@ class FailureRecord {
 
   // Fails the group for `reason` unless it has failed already, and tries to publish the reason, for
   // at most `timeout`. Returns the reason in the store, or this rank's reason if the record could
-  // be neither written nor read. Later calls return the same reason without accessing the store.
+  // be neither written nor read. Later calls return the same reason without accessing the store,
+  // unless `timeout` was below kPublishTimeout and the elected rank had not written the record yet.
   Status publish(const Status& reason, std::chrono::milliseconds timeout = kPublishTimeout)
       ASHLAR_EXCLUDES(mutex_);
   enum class PublishResult {
@@ -47,7 +52,7 @@ class FailureRecord {
     kStoreUnavailable,
   };
   // Makes one attempt to publish, for callers that retry. Does nothing if the store is known to
-  // contain the record, or if `publish` has waited kPublishTimeout for the elected rank in vain.
+  // contain the record, or if `publish` has waited kPublishTimeout without success.
   PublishResult try_publish(const Status& reason, Deadline deadline) ASHLAR_EXCLUDES(mutex_);
   // Whether this rank was elected to write the record.
   bool is_writer() const ASHLAR_EXCLUDES(mutex_) {
@@ -56,8 +61,8 @@ class FailureRecord {
   }
   // Returns the reason in `bytes`, the value of key().
   static Status parse_reason(std::string_view bytes);
-  // Fails the group for the reason in `bytes`, the value of key(). Returns the first reason that
-  // this rank has remembered, usually the one in `bytes`.
+  // Fails the group for the reason in `bytes`, the value of key(). Returns `recorded_`, which is
+  // the reason in `bytes` unless `recorded_` was set before.
   Status adopt(std::string_view bytes) ASHLAR_EXCLUDES(mutex_);
 
   // Sets the number of exchanges that this rank has completed, for the record that it publishes if
@@ -70,6 +75,8 @@ class FailureRecord {
   static bool is_after_exchange(std::string_view bytes, uint64_t sequence);
 
  private:
+  void start_awaiting_writer() ASHLAR_EXCLUDES(mutex_);
+  bool is_writer_overdue() const ASHLAR_EXCLUDES(mutex_);
   // Sets `recorded_` unless it is set already, and sets `is_publishing_done_` if
   // `is_publishing_done`. Returns `recorded_`.
   Status remember(Status recorded, bool is_publishing_done) ASHLAR_EXCLUDES(mutex_);
@@ -78,6 +85,7 @@ class FailureRecord {
   const std::shared_ptr<Failure> failure_;  // also owned by the group and its connections
   const std::string key_;
   const std::string election_key_;
+  const std::string second_election_key_;
   const std::chrono::milliseconds key_ttl_;
   std::atomic<uint64_t> completed_exchanges_{0};  // relaxed: only part of the published record
 
@@ -87,6 +95,8 @@ class FailureRecord {
   // detected.
   Status recorded_ ASHLAR_GUARDED_BY(mutex_);
   bool is_writer_ ASHLAR_GUARDED_BY(mutex_) = false;
+  // When this rank first waited for another rank's record; empty if it has not waited.
+  std::optional<Deadline::Clock::time_point> awaiting_since_ ASHLAR_GUARDED_BY(mutex_);
   // Whether `try_publish` has nothing left to do. False if `recorded_` was set because the store
   // was unavailable.
   bool is_publishing_done_ ASHLAR_GUARDED_BY(mutex_) = false;

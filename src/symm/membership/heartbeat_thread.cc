@@ -9,6 +9,17 @@
 #include "base/thread.h"
 
 namespace ashlar::symm {
+namespace {
+
+// If the task throws because host memory runs out, it runs again in the next round.
+void try_run(HeartbeatTask& task, Deadline deadline) noexcept {
+  try {
+    task.run(deadline);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): an exception would end the process
+  }
+}
+
+}  // namespace
 
 Result<std::unique_ptr<HeartbeatThread>> HeartbeatThread::start(
     std::chrono::milliseconds interval) {
@@ -41,30 +52,38 @@ void HeartbeatThread::add(HeartbeatTask& task) {
 void HeartbeatThread::remove(HeartbeatTask& task) {
   MutexLock lock(mutex_);
   std::erase(tasks_, &task);
-  while (running_ == &task) lock.wait(changed_);
+  while (running_task_ == &task) lock.wait(changed_);
 }
 
 void HeartbeatThread::run() {
+  run_steps([this] { return run_round(); },
+            [this] {
+              MutexLock lock(mutex_);
+              return is_stopping_;
+            });
+}
+
+bool HeartbeatThread::run_round() {
   MutexLock lock(mutex_);
-  while (!is_stopping_) {
-    has_new_task_ = false;
-    const auto next = Deadline::Clock::now() + interval_;
-    const std::vector<HeartbeatTask*> round = tasks_;
-    for (HeartbeatTask* task : round) {
-      const bool is_removed = std::find(tasks_.begin(), tasks_.end(), task) == tasks_.end();
-      if (is_stopping_ || is_removed) continue;
-      running_ = task;
-      {
-        const MutexUnlock unlocked(mutex_);  // the task accesses the store
-        task->run(Deadline::after(interval_));
-      }
-      running_ = nullptr;
-      changed_.notify_all();
+  if (is_stopping_) return false;
+  has_new_task_ = false;
+  const auto next = Deadline::Clock::now() + interval_;
+  const std::vector<HeartbeatTask*> round = tasks_;
+  for (HeartbeatTask* task : round) {
+    const bool is_removed = std::find(tasks_.begin(), tasks_.end(), task) == tasks_.end();
+    if (is_stopping_ || is_removed) continue;
+    running_task_ = task;
+    {
+      const MutexUnlock unlocked(mutex_);  // the task accesses the store
+      try_run(*task, Deadline::after(interval_));
     }
-    while (!is_stopping_ && !has_new_task_ && Deadline::Clock::now() < next) {
-      lock.wait_until(changed_, next);
-    }
+    running_task_ = nullptr;
+    changed_.notify_all();
   }
+  while (!is_stopping_ && !has_new_task_ && Deadline::Clock::now() < next) {
+    lock.wait_until(changed_, next);
+  }
+  return !is_stopping_;
 }
 
 }  // namespace ashlar::symm

@@ -38,6 +38,7 @@ class HeartbeatThread {
  private:
   explicit HeartbeatThread(std::chrono::milliseconds interval) : interval_(interval) {}
   void run();
+  bool run_round();  // returns false when the thread should stop
 
   const std::chrono::milliseconds interval_;
   Mutex mutex_;
@@ -45,7 +46,7 @@ class HeartbeatThread {
   bool is_stopping_ ASHLAR_GUARDED_BY(mutex_) = false;
   bool has_new_task_ ASHLAR_GUARDED_BY(mutex_) = false;  // a task was added since the last round
   std::vector<HeartbeatTask*> tasks_ ASHLAR_GUARDED_BY(mutex_);
-  HeartbeatTask* running_ ASHLAR_GUARDED_BY(mutex_) = nullptr;
+  HeartbeatTask* running_task_ ASHLAR_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_;
 };
 

@@ -155,7 +155,7 @@ class JoinAttempt {
     return {};
   }
 
-  // Remembers why a rank whose record was read has given up.
+  // Sets `withdrawal_reason_` if a rank whose record was read has given up.
   void record_withdrawal(int rank, std::string_view bytes) {
     if (records_[rank].empty() || !withdrawal_reason_.ok()) return;
     const std::optional<WithdrawalNotice> withdrawal = parse_withdrawal(bytes);

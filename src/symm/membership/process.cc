@@ -20,9 +20,9 @@ std::string link_target(const char* link) {
   return bytes < 0 ? std::string() : std::string(target, static_cast<size_t>(bytes));
 }
 
-// Returns an identity of the machine. Does not use the host name, which containers share or change.
-// Includes the boot id, because namespace numbers repeat across machines. If the boot id or a
-// namespace cannot be read, the process counts as a machine of its own.
+// Returns an identity of the machine. Does not use the host name, which containers may share or
+// change. Includes the boot id, because namespace numbers repeat across machines. If the boot id or
+// a namespace cannot be read, the process counts as a machine of its own.
 std::string find_host(const Token& process) {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);

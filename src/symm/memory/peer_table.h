@@ -2,8 +2,8 @@
 //
 // `PeerTable`: how this rank accesses the memory of every rank. One table per (block, group),
 // created by a rendezvous and shared by the block and all handles. Immutable, so any thread may
-// read it. The table keeps the block's memory of every rank mapped in this process, even after the
-// owning rank has freed it.
+// read it. The table keeps the block's memory of every rank except remote ranks mapped in this
+// process, even after the owning rank has freed it.
 //
 // `PeerHandle`: a peer table, and the range of each rank's buffer to which the caller of the
 // rendezvous has access.

@@ -16,8 +16,8 @@ constexpr size_t kBufferRounding = 16;
 
 }  // namespace
 
-// Allocates the memory without holding the mutex. Concurrent allocations take their places in the
-// sequence in the order in which they get their ordinals, under the mutex.
+// Allocates the memory without holding the mutex, then assigns the ordinal under the mutex. The
+// order of the ordinals therefore defines the order of concurrent allocations in the sequence.
 Result<std::byte*> RankHeap::allocate(size_t bytes, const AllocationOptions& options) {
   if (options.persistent_id) {
     MutexLock lock(mutex_);

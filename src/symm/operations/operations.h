@@ -20,6 +20,7 @@
 #include "symm/collectives/data_movement.h"
 #include "symm/collectives/reductions.h"
 #include "symm/collectives/thresholds.h"
+#include "symm/core/deferred_release.h"
 #include "symm/core/failure.h"
 #include "symm/core/in_flight_work.h"
 #include "symm/memory/peer_table.h"
@@ -74,7 +75,8 @@ Status perform(const SignalPads& pads, const Signal& signal, const Limits& limit
 struct RunOptions {
   // If set, the operation is enqueued in the stream and the call returns immediately. Errors of the
   // enqueued work are returned by a later call or by `finish`. If empty, the operation is complete
-  // on return.
+  // on return. If the stream is capturing, the operation becomes part of the graph, which then
+  // shares ownership of `in_flight->owner()`.
   std::optional<StreamId> stream{};
   std::chrono::milliseconds timeout{0};  // 0: no timeout. Starts when the operation itself starts.
   InFlightWork* in_flight = nullptr;     // tracks work in streams; null only on host memory
@@ -103,6 +105,8 @@ struct OperationsOptions {
   std::shared_ptr<const PeerTable> pads{};  // also owned by the communicator
   std::shared_ptr<Failure> failure{};       // also owned by the communicator
   SpinPolicy spin_policy{};
+  // Receives the objects of graphs that contain operations. Also owned by the heap and by graphs.
+  std::shared_ptr<DeferredRelease> release = std::make_shared<DeferredRelease>();
 };
 
 // Thread safe. REQUIRES: the Operations outlives every `InFlightWork` passed to it.

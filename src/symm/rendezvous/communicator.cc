@@ -297,8 +297,8 @@ Status Communicator::connect_members(Deadline deadline) {
   Status connected = connections_->connect(deadline);
   const bool is_mapped = member_list_.records[rank_info_.rank].device != DeviceUuid{};
   if (is_mapped || member_list_.is_single_machine()) return exchange_.agree(connected, deadline);
-  // The ranks exchange their addresses only now, because a transport that is asked for its address
-  // listens on the network, which ranks on one machine do not need.
+  // The ranks exchange their addresses only now, because Transport::address makes the transport
+  // listen on the network, which groups on one machine do not need.
   Result<std::string> own = options_.transport->address();
   if (connected.ok()) connected = own.status();
   const Result<std::vector<std::string>> addresses =

@@ -85,8 +85,7 @@ class Communicator {
   // Returns the index of `rank` in the job.
   uint64_t member(int rank) const { return member_list_.records[rank].member; }
   const Token& token() const { return member_list_.token; }
-  // Polled by waits of the group. Also owned by connections, on whose behalf other threads report
-  // failures.
+  // Polled by waits of the group. Also owned by connections, whose failures other threads report.
   const std::shared_ptr<Failure>& failure() const { return failure_; }
   // Returns how this rank reaches the memory of `rank`. REQUIRES: 0 <= rank < world size.
   PeerAccess peer_access(int rank) const { return member_list_.access(rank_info_.rank, rank); }
@@ -99,9 +98,9 @@ class Communicator {
   const std::shared_ptr<const PeerTable>& pads() const { return pads_; }
 
   // Returns the memory of all ranks for the allocation that covers `pointer`. Collective the first
-  // time for each allocation; later calls return the cached table. Returns kInvalidArgument if
-  // `pointer` is not symmetric memory of this rank (without communication), or if the ranks passed
-  // allocations that do not match.
+  // time for each heap block and for each buffer of a pool; later calls return the cached table.
+  // Returns kInvalidArgument if `pointer` is not symmetric memory of this rank (without
+  // communication), or if the ranks passed allocations that do not match.
   Result<PeerHandle> rendezvous(const void* pointer, Deadline deadline)
       ASHLAR_EXCLUDES(collective_mutex_);
   // Allocates zeroed memory on all ranks for the group's own use. PeerTable::pad of the result

@@ -47,10 +47,10 @@ class MultiMachineBarrier {
         limits_(limits),
         memory_(remote_.transport()),
         number_(next_barrier_number(pads, channel)),
-        waiting_{.failure = limits.failure,
-                 .deadline = limits.deadline,
-                 .spin_policy = pads.spin_policy(),
-                 .began = Deadline::Clock::now()} {}
+        wait_limits_{.failure = limits.failure,
+                     .deadline = limits.deadline,
+                     .spin_policy = pads.spin_policy(),
+                     .began = Deadline::Clock::now()} {}
 
   Status run() {
     const Status result = pads_.rank() == leader() ? lead() : follow();
@@ -75,7 +75,7 @@ class MultiMachineBarrier {
     for (const int other : other_leaders()) {
       const Status announced = remote_.announce(other, channel_, number_, limits_.deadline);
       if (announced.is(StatusKind::kTimeout))
-        return barrier_timeout_error(pads_, channel_, {&other, 1}, waiting_.waited());
+        return barrier_timeout_error(pads_, channel_, {&other, 1}, wait_limits_.waited());
       if (!announced.ok()) return announced;
     }
     for (const int other : other_leaders()) {
@@ -86,17 +86,17 @@ class MultiMachineBarrier {
   }
 
   Status wait_for(int from) {
-    switch (wait_for_counter(memory_, word(pads_.rank(), from), number_, waiting_)) {
+    switch (wait_for_counter(memory_, word(pads_.rank(), from), number_, wait_limits_)) {
       case WaitResult::kDone: return {};
       case WaitResult::kFailed: return limits_.failure.reason();
       case WaitResult::kTimeout: break;
     }
-    return barrier_timeout_error(pads_, channel_, find_missing(), waiting_.waited());
+    return barrier_timeout_error(pads_, channel_, find_missing(), wait_limits_.waited());
   }
 
   // Returns the ranks that have not arrived. Only the leader of a machine has the arrivals of the
-  // ranks there, so the arrivals on other machines are read from the leaders of those machines. If
-  // a leader does not respond, only the leader itself is returned.
+  // ranks there, so the arrivals on other machines are read from the leaders of those machines. A
+  // leader that does not respond is the only rank of its machine in the result.
   std::vector<int> find_missing() {
     const Deadline deadline = Deadline::after(std::chrono::milliseconds(200));
     std::vector<int> missing;
@@ -156,7 +156,7 @@ class MultiMachineBarrier {
   const Limits& limits_;
   PolledWords memory_;
   const uint64_t number_;
-  WaitLimits waiting_;
+  WaitLimits wait_limits_;
 };
 
 Status multi_machine_barrier(const SignalPads& pads, int channel, const Limits& limits) {

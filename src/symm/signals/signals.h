@@ -38,8 +38,8 @@ Result<bool> try_put_signal(const SignalSlots& slots, int to, int channel);
 // transport progress.
 Result<bool> try_wait_signal(const SignalSlots& slots, int from, int channel);
 
-// Adds to counter (channel, this rank) in the pad of `to`. Blocks only while the transport's send
-// queue to a remote rank is full.
+// Adds to counter (channel, this rank) in the pad of `to`. For a remote rank, blocks while the
+// maximum number of posted operations to that rank are unanswered.
 Status add_signal(const SignalPads& pads, int to, int channel, uint64_t amount);
 // Waits until counter (channel, `from`) in this rank's pad is at least `value`. Does not change the
 // counter.

@@ -50,8 +50,8 @@ Status open_error(int folder_fd, const std::string& store_name) {
 // Returns the process that holds the lock of the file: "process 12 (name)". Returns "a process that
 // is not visible here" if the kernel does not list it, because the process is on another machine or
 // in another pid namespace. Each line of /proc/locks is
-// "1: FLOCK ADVISORY WRITE 12 08:01:345 0 EOF", with the pid and the hexadecimal device numbers and
-// inode of the file.
+// "1: FLOCK ADVISORY WRITE 12 08:01:345 0 EOF", with the pid, the hexadecimal device numbers and
+// the decimal inode of the file.
 std::string lock_holder(int file) {
   struct stat found {};
   if (::fstat(file, &found) == 0) {

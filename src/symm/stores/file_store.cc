@@ -58,8 +58,8 @@ Status write_all(int fd, std::string_view bytes, std::string_view path) {
 // or remove the file. These calls do not follow a link in their last component.
 class ParentDirectory {
  public:
-  // Opens the directory of `path`, which is relative to the store's folder `folder_fd`. Otherwise
-  // leaves the object invalid, with the reason in errno.
+  // Opens the directory of `path`, which is relative to the store's folder `folder_fd`. On
+  // failure, the object is invalid, and errno contains the reason.
   ParentDirectory(int folder_fd, const std::string& path) : fd_(folder_fd) {
     const size_t slash = path.rfind('/');
     name_ = path.substr(slash == std::string::npos ? 0 : slash + 1);

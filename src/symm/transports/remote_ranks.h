@@ -33,10 +33,10 @@ class RemoteRanks {
   // REQUIRES: contains(rank).
   Endpoint& endpoint(int rank) const { return *endpoints_[rank]; }
 
-  // Waits for the outstanding operations of all connections until the deadline. From then on, the
-  // end of a connection is not a failure of the group, even if this returns an error. Every rank of
-  // a group that ends normally calls this before any rank closes its connections. Returns the first
-  // error, such as that of a posted operation which the remote rank rejected.
+  // Waits for the outstanding operations of all connections until the deadline. After the call, the
+  // end of a connection is not a failure of the group, even if the call failed. Every rank of a
+  // group that ends normally calls this function before any rank closes its connections. Returns
+  // the first error, such as that of a posted operation which the remote rank rejected.
   Status announce_close(Deadline deadline) const;
 
  private:

@@ -67,13 +67,13 @@ struct SimDeviceRank : DeviceRank {
 
 // The functions below return an error description, or an empty string on success.
 
-// Collective. Runs every collective, put, get, signals and counters, with and without a stream, and
-// checks results and guard words.
+// Collective. Runs every collective except the multimem ones, and put, get, signals and counters,
+// with and without a stream. Checks results and guard words.
 std::string run_device_program(DeviceRank& own);
-// Collective over two ranks. Rank 0 times out waiting in a stream for a signal; both then continue.
+// Collective over two ranks. Rank 0 times out waiting in a stream for a signal; then both ranks
+// continue.
 std::string check_stream_timeout(DeviceRank& own);
-// Called by one rank. Invalid arguments and a capturing stream must be rejected before anything is
-// launched.
+// REQUIRES: the group has one rank. Invalid arguments must be rejected before anything is launched.
 std::string check_invalid_arguments(DeviceRank& own);
 
 // Host memory in another group of the same ranks, on which tests compute reference results.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists the calls that the child makes, and runs operations of the parent afterwards.
+// Lists the calls that the child makes, and afterwards runs operations on all ranks.
 #include "mp/harness/fork_scenario.h"
 
 #include <unistd.h>

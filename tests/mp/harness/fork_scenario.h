@@ -9,9 +9,9 @@
 
 namespace ashlar::symm {
 
-// Collective. Rank 0 forks. In its child, all calls on inherited objects must fail, the inherited
-// objects are dropped, and a new group is joined. Then all ranks continue in the original group.
-// Returns an error description, or an empty string on success.
+// Collective. Rank 0 forks. In its child, calls on inherited objects must fail; the child then
+// drops these objects and joins a new group. Then all ranks continue in the original group. Returns
+// an error description, or an empty string on success.
 std::string run_fork_scenario(SymmetricRank& own);
 
 }  // namespace ashlar::symm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kills or stops a rank inside an operation and collects the errors from the others.
+// Kills or stops a rank inside an operation and collects the errors of the other ranks.
 #pragma once
 
 #include <signal.h>

@@ -16,10 +16,11 @@ inline constexpr size_t kProgramBytes = size_t{64} * 1024;
 // All functions are collective and return an error description, or an empty string on success.
 // REQUIRES: `own` has kProgramBytes of memory.
 
-// Runs every collective, put and get at the handle's offset, between guard bytes.
+// Runs every collective except the multimem ones, and put and get, at the handle's offset, between
+// guard bytes.
 std::string check_collectives(SymmetricRank& own, const Handle& handle);
-// All-reduces numbers whose sum depends on the order of additions. On all ranks, the result must
-// equal the sum in rank order, bit for bit.
+// All-reduces numbers whose sum depends on the order of additions. All ranks must have the same
+// bits; for f32, these must be the bits of the sum in rank order.
 std::string check_reduction_bits(SymmetricRank& own);
 // Checks that data arrives before the signals, counters and barriers that follow it.
 std::string check_signals(SymmetricRank& own);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Multicast between CUDA devices through the driver (device/gpu/gpu_multicast.h). Remembers the
-// shape of each object, since the driver cannot be queried for it. Thread safe.
+// Multicast between CUDA devices through the driver (device/gpu/gpu_multicast.h). Stores the shape
+// of each object, because the driver has no query for it. Thread safe.
 #pragma once
 
 #include <map>

@@ -58,7 +58,11 @@ Result<std::unique_ptr<Operations>> CudaOperations::make(const Resources& resour
 CudaOperations::CudaOperations(const Resources& resources, const OperationsOptions& options,
                                SignalPads pads, PinnedSlotPool::Slot<kernels::StatusBoard> board,
                                std::shared_ptr<MappedMemory> state)
-    : DeviceOperations(resources.kernels.device(), options),
+    : DeviceOperations(resources.kernels.device(), options,
+                       [&device = resources.kernels.device()](
+                           StreamId stream, std::shared_ptr<const GraphObjects> objects) {
+                         return device.retain_in_graph(stream, std::move(objects));
+                       }),
       device_(resources.kernels.device()),
       kernels_(resources.kernels),
       backend_(resources.backend),
@@ -169,13 +173,11 @@ Result<uint64_t> CudaOperations::scratch_address(size_t bytes) {
 
 Status CudaOperations::submit_in_stream(const KernelPlan& plan, const AllToAllV* rows,
                                         const RunOptions& run_options) {
-  if (Status capture = check_not_capturing(device_, *run_options.stream); !capture.ok())
-    return capture;
+  const Result<StreamOrder::Target> target = target_of(*run_options.stream, *run_options.in_flight);
+  if (!target.ok()) return target.status();
   Result<LaunchBuffers> buffers = prepare_buffers(plan, run_options);
   if (!buffers.ok()) return buffers.status();
-  Result<std::unique_ptr<EventCompletion>> end = EventCompletion::make(device_);
-  if (!end.ok()) return end.status();
-  std::shared_ptr<Record> record;  // shared with the host function after the kernels
+  std::shared_ptr<Record> record;  // shared with the stream work or the graph
   if (rows != nullptr) {
     Result<Record> taken = kernels_.pinned().acquire_record();
     if (!taken.ok()) return taken.status();
@@ -183,6 +185,11 @@ Status CudaOperations::submit_in_stream(const KernelPlan& plan, const AllToAllV*
     write_shares(**record, plan.shares);
     buffers->rows = record->address();
   }
+  if (target->capture) {
+    return report_if_lost(capture(plan, *buffers, *target, {rows, std::move(record)}));
+  }
+  Result<std::unique_ptr<EventCompletion>> end = EventCompletion::make(device_);
+  if (!end.ok()) return end.status();
   const auto launch_kernels = [&](StreamId stream) -> Status {
     if (Status launched = launch(plan, *buffers, stream); !launched.ok()) return launched;
     if (rows != nullptr) {
@@ -192,14 +199,31 @@ Status CudaOperations::submit_in_stream(const KernelPlan& plan, const AllToAllV*
     }
     return device_.record_event((*end)->event(), stream);
   };
-  const Status launched = enqueue(*run_options.stream, {launch_kernels, plan.is_ordered});
+  const Status launched = enqueue(*target, {launch_kernels, plan.is_ordered});
   if (!launched.ok()) {
-    // Some of the kernels may be in the stream, so records the event after them.
-    (void)device_.record_event((*end)->event(), *run_options.stream).ok();
+    // Some of the kernels may already be in the stream, so the event is recorded after them.
+    (void)device_.record_event((*end)->event(), target->stream).ok();
     if (record != nullptr) record->abandon();
   }
   run_options.in_flight->add(*std::move(end));
   return report_if_lost(launched);
+}
+
+// The graph owns the record and the memory, and destroys the record first, because the record
+// returns its slot to a pool of the heap.
+Status CudaOperations::capture(const KernelPlan& plan, const LaunchBuffers& buffers,
+                               const StreamOrder::Target& target, const CapturedRows& rows) {
+  if (rows.record != nullptr) {
+    if (Status retained = retain(target, rows.record); !retained.ok()) return retained;
+  }
+  const auto launch_kernels = [&](StreamId stream) -> Status {
+    Status launched = launch(plan, buffers, stream);
+    if (!launched.ok() || rows.request == nullptr) return launched;
+    return device_.call_host(stream, [record = rows.record.get(), request = *rows.request] {
+      copy_rows(**record, request);
+    });
+  };
+  return enqueue(target, {launch_kernels, plan.is_ordered});
 }
 
 Status CudaOperations::run_now(const KernelPlan& plan, const AllToAllV* rows,
@@ -216,7 +240,7 @@ Status CudaOperations::run_now(const KernelPlan& plan, const AllToAllV* rows,
     }
     const auto launch_kernels = [&](StreamId stream) { return launch(plan, *buffers, stream); };
     const Status done = blocking_streams_.run([&](StreamId stream) {
-      return enqueue(stream, {launch_kernels, plan.is_ordered});
+      return enqueue({stream}, {launch_kernels, plan.is_ordered});
     });
     if (!done.ok()) {
       record->abandon();

@@ -7,8 +7,9 @@
 //
 // Kernels never trap. A kernel that fails writes an error to pinned memory: to the record of a
 // blocking call, or to the group's status board. After an error on the board, later signals and
-// collectives of the group are skipped, and the next one or `finish` reports the error. A failure
-// of the group sets a word on the same board, which waiting kernels poll.
+// collectives of the group are skipped. The next signal, collective or `finish` that the host calls
+// reports the error. A failure of the group sets a word on the same board, which waiting kernels
+// poll.
 #pragma once
 
 #include <functional>
@@ -77,6 +78,14 @@ class CudaOperations final : public DeviceOperations {
   Status submit(const KernelPlan& plan, const AllToAllV* rows, const RunOptions& run_options);
   Status submit_in_stream(const KernelPlan& plan, const AllToAllV* rows,
                           const RunOptions& run_options);
+  // The rows of an all-to-all-v; null for other calls.
+  struct CapturedRows {
+    const AllToAllV* request = nullptr;
+    std::shared_ptr<const Record> record{};  // also owned by the graph
+  };
+  // Adds the kernels of a call to a graph.
+  Status capture(const KernelPlan& plan, const LaunchBuffers& buffers,
+                 const StreamOrder::Target& target, const CapturedRows& rows);
   Status run_now(const KernelPlan& plan, const AllToAllV* rows, const RunOptions& run_options);
   Result<LaunchBuffers> prepare_buffers(const KernelPlan& plan, const RunOptions& run_options);
   Result<uint64_t> scratch_address(size_t bytes) ASHLAR_EXCLUDES(mutex_);

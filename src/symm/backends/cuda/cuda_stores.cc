@@ -54,15 +54,15 @@ Status CudaOperations::multicast_put(const PeerTable& peers, const MulticastPut&
 Status CudaOperations::run_unordered(const std::function<Status(StreamId stream)>& launch,
                                      const RunOptions& run_options) {
   if (!run_options.stream) return report_if_lost(blocking_streams_.run(launch));
-  if (Status capture = check_not_capturing(device_, *run_options.stream); !capture.ok()) {
-    return report_if_lost(capture);
-  }
+  const Result<StreamOrder::Target> target = target_of(*run_options.stream, *run_options.in_flight);
+  if (!target.ok()) return target.status();
+  if (target->capture) return report_if_lost(launch(target->stream));
   Result<std::unique_ptr<EventCompletion>> end = EventCompletion::make(device_);
   if (!end.ok()) return report_if_lost(end.status());
   // Records the event even if a launch fails, because an earlier kernel or copy may already be in
   // the stream.
-  const Status launched = launch(*run_options.stream);
-  const Status recorded = device_.record_event((*end)->event(), *run_options.stream);
+  const Status launched = launch(target->stream);
+  const Status recorded = device_.record_event((*end)->event(), target->stream);
   run_options.in_flight->add(*std::move(end));
   return report_if_lost(launched.ok() ? recorded : launched);
 }

@@ -24,7 +24,7 @@ struct ReduceStep {
   kernels::ReduceArguments arguments{};
 };
 struct CopyStep {
-  uint64_t bytes = 0;  // the size of the largest single copy
+  uint64_t bytes = 0;  // upper bound on one copy; determines the number of blocks
   kernels::CopyArguments arguments{};
 };
 struct MultimemStep {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tables of the ranks' addresses in device memory, for user kernels. Many tables share an
-// allocation. Creating a table never waits for other device work: its memory is mapped, because a
-// call that allocates may synchronize, and is filled in a separate stream. Thread safe.
+// allocation. Creating a table never waits for other device work: the back end maps the memory,
+// because Device::allocate may synchronize, and the table is filled in a separate stream. Thread
+// safe.
 #pragma once
 
 #include <cstddef>

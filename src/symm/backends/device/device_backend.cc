@@ -76,9 +76,9 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::allocate(size_t bytes, size
 }
 
 // Requests both export types if the device has them, since the type is chosen at the rendezvous. If
-// that fails, other than for lack of memory or a lost device, falls back to descriptors and
-// remembers the reason: the IMEX service, which fabric handles need, may have stopped since the
-// device was probed, or the driver may support only one type per allocation.
+// that fails, other than for lack of memory or a lost device, falls back to descriptors and stores
+// the reason: the IMEX service, which fabric handles need, may have stopped since the device was
+// probed, or the driver may support only one type per allocation.
 Result<DeviceBackend::CreatedExtent> DeviceBackend::create(size_t bytes) {
   const DeviceProperties& properties = device_.properties();
   CreateOptions options;
@@ -180,8 +180,8 @@ Result<std::shared_ptr<MappedMemory>> DeviceBackend::import_fabric(const FabricH
   return map_imported(device_.import_fabric(handle, bytes), bytes);
 }
 
-// Maps an imported extent. The driver does not report the size of the extent, but a mapping that is
-// too large fails.
+// Maps an imported extent. The import returns kInvalidArgument if the descriptor or handle is
+// invalid, or if the extent does not have `bytes` bytes.
 Result<std::shared_ptr<MappedMemory>> DeviceBackend::map_imported(const Result<ExtentId>& extent,
                                                                   size_t bytes) {
   if (extent.status().is(StatusKind::kInvalidArgument)) {

@@ -54,9 +54,18 @@ Status DeviceOperations::finish(StreamId stream) {
   return report_if_lost(device_.synchronize_stream(stream));
 }
 
-Status DeviceOperations::enqueue(StreamId stream, const Work& work) {
-  if (!work.is_ordered) return work.launch(stream);
-  return order_.enqueue(stream, [&] { return work.launch(stream); });
+Result<StreamOrder::Target> DeviceOperations::target_of(StreamId stream,
+                                                        const InFlightWork& in_flight) {
+  Result<StreamOrder::Target> target = order_.find_capture(stream);
+  if (!target.ok()) return report_if_lost(target.status());
+  if (!target->capture) return target;
+  const Status retained = order_.retain(*target, in_flight.owner());
+  return retained.ok() ? std::move(target) : report_if_lost(retained);
+}
+
+Status DeviceOperations::enqueue(const StreamOrder::Target& target, const Work& work) {
+  if (!work.is_ordered) return work.launch(target.stream);
+  return order_.enqueue(target, [&] { return work.launch(target.stream); });
 }
 
 Status DeviceOperations::report_if_lost(const Status& ended) {

@@ -19,11 +19,7 @@ class DeviceOperations : public Operations {
   // `device` must outlive this object. `no_kernels` is the reason why the kernels of this build
   // cannot be used, or an ok status if the build has none.
   DeviceOperations(Device& device, const OperationsOptions& options, Status no_kernels = {})
-      : options_(options),
-        blocking_streams_(device),
-        device_(device),
-        no_kernels_(std::move(no_kernels)),
-        order_(device) {}
+      : DeviceOperations(device, options, StreamOrder::RetainInGraph(), std::move(no_kernels)) {}
 
   Status put(const PeerTable& peers, int to, size_t offset,
              std::span<const std::byte> from) override;
@@ -39,13 +35,30 @@ class DeviceOperations : public Operations {
                                             Deadline deadline) override;
 
  protected:
+  // For back ends with kernels.
+  DeviceOperations(Device& device, const OperationsOptions& options,
+                   StreamOrder::RetainInGraph retain_in_graph, Status no_kernels = {})
+      : options_(options),
+        blocking_streams_(device),
+        device_(device),
+        no_kernels_(std::move(no_kernels)),
+        order_(device, options.release, std::move(retain_in_graph)) {}
+
   // Work that a back end with kernels submits. Barriers and collectives are ordered: they run after
   // all earlier ordered work of the group.
   struct Work {
     std::function<Status(StreamId stream)> launch{};
     bool is_ordered = false;
   };
-  Status enqueue(StreamId stream, const Work& work);
+  // Returns the stream of a call, with its capture. If the stream is capturing, makes the graph an
+  // owner of the memory that the call uses.
+  Result<StreamOrder::Target> target_of(StreamId stream, const InFlightWork& in_flight);
+  // Makes the graph of the target's capture an owner of `object`, whose destructor may use the
+  // memory of the call. REQUIRES: the target has a capture.
+  Status retain(const StreamOrder::Target& target, std::shared_ptr<const void> object) {
+    return order_.retain(target, std::move(object));
+  }
+  Status enqueue(const StreamOrder::Target& target, const Work& work);
   // Fails the group if `ended` is a device loss. Returns `ended`.
   Status report_if_lost(const Status& ended);
 

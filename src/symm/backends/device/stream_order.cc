@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Marks the last work of the group with one event, which the next stream waits for.
+// Marks the last work with one event, which the next stream waits for.
 #include "symm/backends/device/stream_order.h"
 
 #include "base/text.h"
@@ -10,26 +10,71 @@ namespace ashlar::symm {
 
 StreamOrder::~StreamOrder() {
   MutexLock lock(mutex_);
-  if (event_) (void)device_.destroy_event(*event_).ok();
+  destroy_event(last_work_);
+  for (const auto& [id, capture] : captures_) destroy_event(capture.last_work);
 }
 
-Status StreamOrder::enqueue(StreamId stream, const std::function<Status()>& launch) {
+void StreamOrder::destroy_event(const LastWork& last_work) {
+  if (last_work.event) (void)device_.destroy_event(*last_work.event).ok();
+}
+
+Result<StreamOrder::Target> StreamOrder::find_capture(StreamId stream) {
+  if (!device_.properties().has_capture) return Target{stream};
+  const Result<CaptureState> state = device_.capture_state(stream);
+  if (!state.ok()) return state.status();
+  if (state->status == CaptureStatus::kNone) return Target{stream};
+  if (state->status == CaptureStatus::kActive) return Target{stream, state->capture};
+  return Status::invalid_argument(
+      text("the capture of stream ", stream, " was invalidated: end the capture"));
+}
+
+// The graph holds one object for each group, however many operations it contains.
+Status StreamOrder::retain(const Target& target, std::shared_ptr<const void> object) {
   MutexLock lock(mutex_);
-  if (!event_) {
+  std::shared_ptr<GraphObjects> objects;
+  const auto known = captures_.find(*target.capture);
+  if (known != captures_.end()) objects = known->second.objects.lock();
+  if (objects == nullptr) {
+    forget_destroyed_graphs_locked();
+    objects = std::make_shared<GraphObjects>(release_);
+    if (Status retained = retain_in_graph_(target.stream, objects); !retained.ok()) return retained;
+    captures_[*target.capture].objects = objects;
+  }
+  if (object != nullptr) objects->add(std::move(object));
+  return {};
+}
+
+void StreamOrder::forget_destroyed_graphs_locked() {
+  std::erase_if(captures_, [&](const auto& each) {
+    if (!each.second.objects.expired()) return false;
+    destroy_event(each.second.last_work);
+    return true;
+  });
+}
+
+Status StreamOrder::enqueue(const Target& target, const std::function<Status()>& launch) {
+  MutexLock lock(mutex_);
+  LastWork& last_work = target.capture ? captures_[*target.capture].last_work : last_work_;
+  return enqueue_locked(last_work, target.stream, launch);
+}
+
+Status StreamOrder::enqueue_locked(LastWork& last_work, StreamId stream,
+                                   const std::function<Status()>& launch) {
+  if (!last_work.event) {
     const Result<EventId> event = device_.create_event();
     if (!event.ok()) return event.status();
-    event_ = *event;
+    last_work.event = *event;
   }
   // Waits even if the stream has the same handle as before, since the handle may refer to a new
   // stream.
-  if (is_recorded_) {
-    if (Status waits = device_.wait_event(stream, *event_); !waits.ok()) return waits;
+  if (last_work.is_recorded) {
+    if (Status waits = device_.wait_event(stream, *last_work.event); !waits.ok()) return waits;
   }
   // Records the event even if a launch fails, because earlier kernels of the call may already be in
   // the stream.
   const Status launched = launch();
-  const Status recorded = device_.record_event(*event_, stream);
-  is_recorded_ = is_recorded_ || recorded.ok();
+  const Status recorded = device_.record_event(*last_work.event, stream);
+  last_work.is_recorded = last_work.is_recorded || recorded.ok();
   return launched.ok() ? recorded : launched;
 }
 
@@ -62,16 +107,6 @@ Status BlockingStreams::run(const std::function<Status(StreamId)>& launch) {
     idle_.push_back(*stream);
   }
   return launched.ok() ? waited : launched;
-}
-
-Status check_not_capturing(Device& device, StreamId stream) {
-  if (!device.properties().has_capture) return {};
-  const Result<CaptureState> state = device.capture_state(stream);
-  if (!state.ok()) return state.status();
-  if (state->status == CaptureStatus::kNone) return {};
-  return Status::unsupported(text("stream ", stream,
-                                  " is capturing, and operations of symmetric memory cannot be "
-                                  "part of a graph: call them outside of the capture"));
 }
 
 }  // namespace ashlar::symm

@@ -2,36 +2,83 @@
 //
 // Keeps the stream work of one group in the order of the calls across streams, since the operations
 // of a group share the words of its pads. Orders only work submitted here, not whole streams.
-// Thread safe.
+//
+// Work that a stream captures is ordered with the other work of the same capture only: a capture
+// cannot wait for work outside of it. The caller orders launches of the graph. Thread safe.
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "ashlar/device.h"
 #include "base/mutex.h"
+#include "symm/core/deferred_release.h"
 
 namespace ashlar::symm {
 
 class StreamOrder {
  public:
-  // `device` must outlive this object.
-  explicit StreamOrder(Device& device) : device_(device) {}
+  // The stream that work is submitted to, and its capture, if it is capturing.
+  struct Target {
+    StreamId stream;
+    std::optional<CaptureId> capture{};
+  };
+
+  // Makes the graph that a stream is capturing an owner of an object. The last reference to the
+  // object may be released in a thread that must not call the device.
+  using RetainInGraph =
+      std::function<Status(StreamId stream, std::shared_ptr<const GraphObjects> objects)>;
+
+  // `device` must outlive this object. `release` receives the objects of graphs. `retain_in_graph`
+  // may be empty if no work is enqueued.
+  StreamOrder(Device& device, std::shared_ptr<DeferredRelease> release,
+              RetainInGraph retain_in_graph)
+      : device_(device),
+        release_(std::move(release)),
+        retain_in_graph_(std::move(retain_in_graph)) {}
   ~StreamOrder();
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
 
-  // Calls `launch`, which submits work to `stream`. The work runs after all work that was enqueued
-  // here before.
-  Status enqueue(StreamId stream, const std::function<Status()>& launch) ASHLAR_EXCLUDES(mutex_);
+  // Returns the stream with its capture. kInvalidArgument: the capture was invalidated.
+  Result<Target> find_capture(StreamId stream);
+  // Makes the graph of the target's capture an owner of `object`. REQUIRES: the target has a
+  // capture.
+  Status retain(const Target& target, std::shared_ptr<const void> object) ASHLAR_EXCLUDES(mutex_);
+
+  // Calls `launch`, which submits work to the target's stream. In a capture, the work is ordered
+  // after all work that earlier calls enqueued in the same capture. Otherwise, it is ordered after
+  // all work that earlier calls enqueued outside of captures. REQUIRES: if the target has a
+  // capture, `retain` was called for it.
+  Status enqueue(const Target& target, const std::function<Status()>& launch)
+      ASHLAR_EXCLUDES(mutex_);
 
  private:
+  // Marks the last work of a capture, or of all streams outside of captures.
+  struct LastWork {
+    std::optional<EventId> event;
+    bool is_recorded = false;
+  };
+  struct Capture {
+    std::weak_ptr<GraphObjects> objects;  // owned by the graph
+    LastWork last_work;
+  };
+
+  Status enqueue_locked(LastWork& last_work, StreamId stream, const std::function<Status()>& launch)
+      ASHLAR_REQUIRES(mutex_);
+  void destroy_event(const LastWork& last_work);
+  void forget_destroyed_graphs_locked() ASHLAR_REQUIRES(mutex_);
+
   Device& device_;
+  const std::shared_ptr<DeferredRelease> release_;  // also owned by the heap and by graphs
+  const RetainInGraph retain_in_graph_;
 
   Mutex mutex_;
-  std::optional<EventId> event_ ASHLAR_GUARDED_BY(mutex_);  // recorded after the last work
-  bool is_recorded_ ASHLAR_GUARDED_BY(mutex_) = false;
+  LastWork last_work_ ASHLAR_GUARDED_BY(mutex_);
+  std::map<CaptureId, Capture> captures_ ASHLAR_GUARDED_BY(mutex_);
 };
 
 // Streams for blocking calls. Concurrent calls use different streams, so that none waits for the
@@ -54,9 +101,5 @@ class BlockingStreams {
   Mutex mutex_;
   std::vector<StreamId> idle_ ASHLAR_GUARDED_BY(mutex_);
 };
-
-// Returns kUnsupported if the stream is capturing, because operations between ranks cannot be part
-// of a graph.
-Status check_not_capturing(Device& device, StreamId stream);
 
 }  // namespace ashlar::symm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Multicast: an address at which a store reaches every rank's memory of a block, and a load
+// Multicast: a store to a multicast address reaches a block of every rank's memory, and a load
 // combines the values of all ranks. Declares the driver interface and a rank's part of a multicast
 // object, which multicast_setup.cc sets up on all ranks. Drivers and MulticastReleaser are thread
 // safe; Multicast is not.
@@ -71,8 +71,8 @@ class Multicast {
   Multicast(const Multicast&) = delete;
   Multicast& operator=(const Multicast&) = delete;
 
-  // The caller calls these two functions once each, in this order. The destructor also undoes a
-  // step that has failed.
+  // The caller calls these two functions once each, in this order. If a step fails, the destructor
+  // undoes the part of the step that was completed.
   Status import_and_join(const MulticastHandle& handle, const MulticastDriver::Shape& shape);
   Status bind_and_map(const std::shared_ptr<MappedMemory>& memory);
 

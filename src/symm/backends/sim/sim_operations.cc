@@ -101,30 +101,41 @@ Status SimOperations::multicast_put(const PeerTable& peers, const MulticastPut& 
 
 Status SimOperations::submit_unordered(const std::function<void()>& work,
                                        const RunOptions& run_options) {
-  const auto kernel = [work, running = run_options.in_flight->begin()]() -> Status {
-    work();
-    return {};
+  const auto launch = [&](StreamId stream, std::shared_ptr<void> running) {
+    return device_.launch(stream, [work, running = std::move(running)]() -> Status {
+      work();
+      return {};
+    });
   };
-  const auto launch = [&](StreamId stream) { return device_.launch(stream, kernel); };
-  if (!run_options.stream) return report_if_lost(blocking_streams_.run(launch));
-  if (Status capture = check_not_capturing(device_, *run_options.stream); !capture.ok()) {
-    return report_if_lost(capture);
+  if (!run_options.stream) {
+    return report_if_lost(blocking_streams_.run(
+        [&](StreamId stream) { return launch(stream, run_options.in_flight->begin()); }));
   }
-  return report_if_lost(launch(*run_options.stream));
+  const Result<StreamOrder::Target> target = target_of(*run_options.stream, *run_options.in_flight);
+  if (!target.ok()) return target.status();
+  return report_if_lost(launch(target->stream, begin_work(*target, run_options)));
+}
+
+// A graph may run its kernels any number of times. It owns the memory, so that no destructor has to
+// wait for these kernels.
+std::shared_ptr<void> SimOperations::begin_work(const StreamOrder::Target& target,
+                                                const RunOptions& run_options) {
+  return target.capture ? nullptr : run_options.in_flight->begin();
 }
 
 Status SimOperations::submit(const Submission& work, const RunOptions& run_options) {
   if (Status before = take_pending_error(); !before.ok()) return before;
   if (run_options.stream) {
-    if (Status capture = check_not_capturing(device_, *run_options.stream); !capture.ok())
-      return capture;
+    const Result<StreamOrder::Target> target =
+        target_of(*run_options.stream, *run_options.in_flight);
+    if (!target.ok()) return target.status();
     const auto kernel = [this, run = work.kernel, timeout = run_options.timeout,
-                         running = run_options.in_flight->begin()]() -> Status {
+                         running = begin_work(*target, run_options)]() -> Status {
       if (!pending_error().ok()) return {};
       set_pending_error(run({*options_.failure, Deadline::of_timeout(timeout)}));
       return {};
     };
-    return launch(work, *run_options.stream, kernel);
+    return launch(work, *target, kernel);
   }
   // The kernel reports errors of work that has ended before it starts. Later errors are reported by
   // the next call.
@@ -136,14 +147,14 @@ Status SimOperations::submit(const Submission& work, const RunOptions& run_optio
     return {};
   };
   const Status done =
-      blocking_streams_.run([&](StreamId stream) { return launch(work, stream, kernel); });
+      blocking_streams_.run([&](StreamId stream) { return launch(work, {stream}, kernel); });
   return done.ok() ? *outcome : report_if_lost(done);
 }
 
-Status SimOperations::launch(const Submission& work, StreamId stream,
+Status SimOperations::launch(const Submission& work, const StreamOrder::Target& target,
                              const std::function<Status()>& kernel) {
   const auto launch_kernel = [&](StreamId into) { return device_.launch(into, kernel); };
-  return enqueue(stream, {launch_kernel, work.is_ordered});
+  return enqueue(target, {launch_kernel, work.is_ordered});
 }
 
 // If the device is lost, DeviceOperations::finish fails the group, which ends kernels that are

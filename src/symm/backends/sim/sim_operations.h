@@ -20,8 +20,9 @@ namespace ashlar::symm {
 
 class SimOperations final : public DeviceOperations {
  public:
-  // `device` must outlive the result. Returns kInvalidArgument if the device has no memory contents
-  // or has a seed: a device with a seed runs one operation at a time, so ranks would deadlock.
+  // `device` must outlive the result. Returns kInvalidArgument if the device has a seed, because
+  // such a device runs one operation at a time, so ranks would deadlock. Returns kUnsupported if
+  // the device has no memory contents.
   static Result<std::unique_ptr<Operations>> make(sim::SimDevice& device,
                                                   const OperationsOptions& options);
 
@@ -39,7 +40,11 @@ class SimOperations final : public DeviceOperations {
   using Kernel = std::function<Status(const Limits& limits)>;
 
   SimOperations(sim::SimDevice& device, const OperationsOptions& options)
-      : DeviceOperations(device, options), device_(device) {}
+      : DeviceOperations(device, options,
+                         [&device](StreamId stream, std::shared_ptr<const GraphObjects> objects) {
+                           return device.retain_in_graph(stream, std::move(objects));
+                         }),
+        device_(device) {}
 
   CollectiveContext context() {
     return {.pads = *pads_, .runner = runner_, .channel = options_.channel_count - 1};
@@ -51,12 +56,16 @@ class SimOperations final : public DeviceOperations {
   Status submit(const Submission& work, const RunOptions& run_options);
   // Runs work that need not be ordered with the group's collectives.
   Status submit_unordered(const std::function<void()>& work, const RunOptions& run_options);
-  Status launch(const Submission& work, StreamId stream, const std::function<Status()>& kernel);
+  // Registers a kernel in `run_options.in_flight`, unless a graph owns the memory.
+  static std::shared_ptr<void> begin_work(const StreamOrder::Target& target,
+                                          const RunOptions& run_options);
+  Status launch(const Submission& work, const StreamOrder::Target& target,
+                const std::function<Status()>& kernel);
   // Returns and clears an error from stream work that has not been reported yet.
   Status take_pending_error() ASHLAR_EXCLUDES(mutex_);
   void set_pending_error(const Status& ended) ASHLAR_EXCLUDES(mutex_);
-  // Returns `ended`, the result of a collective. Remembers that work has failed unless the
-  // collective is complete on all ranks.
+  // Returns `ended`, the result of a collective. Sets has_failed_work_ unless the collective is
+  // complete on all ranks.
   Status record_failure(Status ended) ASHLAR_EXCLUDES(mutex_);
   Status pending_error() const ASHLAR_EXCLUDES(mutex_);
 

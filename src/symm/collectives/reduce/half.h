@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversion of 16-bit floating-point numbers to f32 and back, in integer operations that compilers
-// vectorize. Rounds to nearest even; overflows to infinity; a NaN becomes quiet and keeps the upper
-// bits of its payload, as on processors. The functions are constexpr, so that device code may
+// Conversion of 16-bit floating-point numbers to f32 and back, without branches, so that compilers
+// vectorize it. Rounds to nearest even; overflows to infinity; a NaN becomes quiet and keeps the
+// upper bits of its payload, as on processors. The functions are constexpr, so that device code may
 // call them.
 #pragma once
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loop bodies are written once and compiled for several instruction sets. AVX-512 is not
-// included: outside the caches the loops are memory bound, and inside them 32-byte vectors keep up
-// with the surrounding copies.
+// The loop bodies are compiled for the baseline instruction set and for AVX2; only the f16
+// conversions have a separate AVX2 version. AVX-512 is not used: data that does not fit in the
+// caches is limited by memory bandwidth, and for cached data AVX2 is as fast as the copies between
+// ranks that precede and follow the loops.
 #include "symm/collectives/reduce/reduce_kernels.h"
 
 #include <cstdint>

@@ -32,7 +32,7 @@ using std::chrono::milliseconds;
 using CommandArguments = std::vector<std::string>;
 
 constexpr milliseconds kMaxRetryPause{50};
-constexpr milliseconds kMinCommandTimeout{20};        // enough for a round trip to a distant server
+constexpr milliseconds kMinCommandTimeout{20};        // more than a round trip in a data center
 constexpr std::chrono::hours kMaxCommandTimeout{24};  // small enough for a timeval
 constexpr std::chrono::seconds kMinReceiptLifetime{60};
 constexpr std::chrono::hours kMaxReceiptLifetime{24};

@@ -5,6 +5,7 @@
 // clang's thread safety analysis cannot see.
 #include <cstring>
 
+#include "base/host_memory.h"
 #include "symm/core/atomic_word.h"
 #include "symm/transports/transport.h"
 #include "symm/transports/ucx/ucx_connection.h"
@@ -35,13 +36,18 @@ ucs_status_t UcxWorker::on_message(void* worker, const void* header, size_t head
   std::memcpy(&message, header, sizeof(message));
   if (message.magic != kUcxMessageMagic) return UCS_OK;
   const std::span<const std::byte> payload(static_cast<const std::byte*>(data), data_bytes);
-  if (message.kind == MessageKind::kResponse) {
-    static_cast<UcxWorker*>(worker)->handle_response_locked(message, payload);
-  } else if (message.kind == MessageKind::kCompleted) {
-    static_cast<UcxWorker*>(worker)->handle_completed_locked(payload);
-  } else if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0) {
-    static_cast<UcxWorker*>(worker)->handle_call_locked(message, payload, param->reply_ep);
-  }
+  UcxWorker& receiver = *static_cast<UcxWorker*>(worker);
+  // UCX, which is C, cannot pass on exceptions. If host memory is exhausted, the call gets no
+  // response, and the caller's deadline ends its wait.
+  catch_bad_alloc([&]() ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
+    if (message.kind == MessageKind::kResponse) {
+      receiver.handle_response_locked(message, payload);
+    } else if (message.kind == MessageKind::kCompleted) {
+      receiver.handle_completed_locked(payload);
+    } else if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0) {
+      receiver.handle_call_locked(message, payload, param->reply_ep);
+    }
+  });
   return UCS_OK;
 }
 
@@ -104,15 +110,18 @@ void UcxWorker::send_completed_locked(ucp_ep_h reply_to, std::vector<uint64_t>& 
   message.kind = MessageKind::kCompleted;
   std::vector<uint64_t> sent;  // separate, because sending to this process may add to `calls`
   sent.swap(calls);
+  // If sending throws, because host memory is exhausted, the calls are reported later.
+  ScopeGuard undo([&] { sent.swap(calls); });
   (void)send_locked(reply_to, message, std::as_bytes(std::span(sent)));
+  undo.dismiss();
   sent.clear();
   if (calls.empty()) calls.swap(sent);  // keeps the capacity
 }
 
 // If the endpoint belongs to a connection of this process, fails the connection, which reports the
-// reason to its group. Otherwise the peer created the endpoint, or the connection is closed: does
-// nothing. The endpoint then stays open (UcxConnection::close says why), and calls from the peer
-// are ignored until it has read its responses.
+// reason to its group. Does nothing if the peer created the endpoint, or if the connection is
+// closed. The endpoint then stays open (UcxConnection::close says why), and calls from the peer are
+// ignored until it has read its responses.
 void UcxWorker::fail_connection_locked(ucp_ep_h endpoint, const char* why)
     ASHLAR_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
   const auto own = endpoints_.find(endpoint);

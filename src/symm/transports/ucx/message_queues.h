@@ -72,9 +72,9 @@ class PendingCalls {
   // Returns the call with that number, or null if there is none.
   const PendingCall* find(uint64_t call) const;
   void erase(uint64_t call) { calls_.erase(call); }
-  // Discard the results of later responses to the calls of a waiter, or the whole responses to the
-  // calls of a connection.
+  // Call when a waiter gives up: later responses complete its calls, but the results are dropped.
   void abandon(const ResponseWaiter& waiter);
+  // Erases the calls of a connection, so that later responses to them are ignored.
   void abandon(const UcxConnection& connection);
   void clear() { calls_.clear(); }
 

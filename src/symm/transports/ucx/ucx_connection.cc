@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/fork_guard.h"
+#include "base/host_memory.h"
 #include "base/text.h"
 #include "symm/transports/ucx/ucx_config.h"
 
@@ -129,7 +130,7 @@ Result<uint64_t> UcxConnection::fetch(const RegionToken& region, const AtomicOp&
 
 Status UcxConnection::send_call(const Message& message, const PendingCall& pending,
                                 std::span<const std::byte> data, Deadline deadline) {
-  if (Status here = worker_.check_owner_process(); !here.ok()) return here;
+  if (Status checked = worker_.check_owner_process(); !checked.ok()) return checked;
   const LogSilencer silencer;
   const auto has_room = [this, &pending]() ASHLAR_REQUIRES(worker_.mutex) {
     return (pending.is_posted ? posted_calls_.size() : fetch_count_) < kMaxPendingCalls;
@@ -163,7 +164,7 @@ Status UcxConnection::send_call_locked(Message message, const PendingCall& pendi
 }
 
 Status UcxConnection::quiet(Deadline deadline) {
-  if (Status here = worker_.check_owner_process(); !here.ok()) return here;
+  if (Status checked = worker_.check_owner_process(); !checked.ok()) return checked;
   const LogSilencer silencer;
   uint64_t last = 0;
   {
@@ -223,7 +224,7 @@ Status UcxConnection::wait(IsDone is_done, const char* what, Deadline deadline) 
 }
 
 Status UcxConnection::check() {
-  if (Status here = worker_.check_owner_process(); !here.ok()) return here;
+  if (Status checked = worker_.check_owner_process(); !checked.ok()) return checked;
   MutexLock lock(worker_.mutex);
   return check_locked();
 }
@@ -256,9 +257,13 @@ void UcxConnection::complete_fetch_locked() { --fetch_count_; }
 
 void UcxConnection::fail_locked(const char* why) {
   if (!failure_.ok() || endpoint_ == nullptr) return;
-  failure_ = Status::peer_lost(text(peer_name(), ": the connection broke (", why,
-                                    "). The process has exited or is unreachable"));
-  if (!has_announced_close_) peer_.failure->report(failure_);
+  failure_ = without_bad_alloc([&] {
+    return Status::peer_lost(text(peer_name(), ": the connection broke (", why,
+                                  "). The process has exited or is unreachable"));
+  });
+  if (!has_announced_close_) {
+    catch_bad_alloc([this]() ASHLAR_REQUIRES(worker_.mutex) { peer_.failure->report(failure_); });
+  }
   worker_.changed.notify_all();
 }
 
@@ -283,7 +288,8 @@ void UcxConnection::close(Deadline flush_deadline) {
   if (!supports_forced_close_ || flush(endpoint, flush_deadline)) close_endpoint(endpoint);
 }
 
-// Returns whether nothing is left to be sent through the endpoint, or the connection is broken.
+// Waits until all data of the endpoint has been sent. Returns false at the deadline, and true if
+// the connection is broken.
 bool UcxConnection::flush(ucp_ep_h endpoint, Deadline deadline) {
   ucs_status_ptr_t flushing = nullptr;
   {
@@ -304,7 +310,8 @@ bool UcxConnection::flush(ucp_ep_h endpoint, Deadline deadline) {
   }
 }
 
-// By force, if the endpoint supports that: a suspended peer must not delay the call.
+// Closes the endpoint by force, if it supports that, because a suspended peer must not delay the
+// call.
 void UcxConnection::close_endpoint(ucp_ep_h endpoint) {
   ucs_status_ptr_t closing = nullptr;
   {

@@ -46,7 +46,7 @@ class UcxConnection {
   // From now on, a lost connection is not reported as a failure of the group.
   void announce_close();
   // Closes the connection permanently. Calls that wait for responses fail. Waits until
-  // `flush_deadline` for data that is still being sent. If some is left, UCX's endpoint stays open,
+  // `flush_deadline` for data that is still being sent. If data is left, UCX's endpoint stays open,
   // without being used, until the worker ends: UCX 1.13 may crash if an endpoint with unsent data
   // is closed by force and the peer then ends the connection.
   void close(Deadline flush_deadline);

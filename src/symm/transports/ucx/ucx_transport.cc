@@ -119,13 +119,13 @@ class UcxTransport final : public Transport {
   ~UcxTransport() override { worker_->end(); }
 
   Result<std::string> address() override {
-    if (Status here = worker_->check_owner_process(); !here.ok()) return here;
+    if (Status checked = worker_->check_owner_process(); !checked.ok()) return checked;
     return worker_->address();
   }
 
   Result<std::unique_ptr<Endpoint>> connect(std::string_view address, const RemotePeer& peer,
                                             Deadline deadline) override {
-    if (Status here = worker_->check_owner_process(); !here.ok()) return here;
+    if (Status checked = worker_->check_owner_process(); !checked.ok()) return checked;
     if (peer.failure == nullptr)
       return Status::invalid_argument("an endpoint needs its group's failure");
     const Result<Envelope> opened = open_envelope(EnvelopeKind::kAddress, address);
@@ -155,7 +155,7 @@ class UcxTransport final : public Transport {
 };
 
 Result<std::unique_ptr<Region>> UcxTransport::share(std::span<std::byte> memory) {
-  if (Status here = worker_->check_owner_process(); !here.ok()) return here;
+  if (Status checked = worker_->check_owner_process(); !checked.ok()) return checked;
   if (memory.empty())
     return Status::invalid_argument("no memory to share: expected at least 1 byte");
   const Result<RegionToken> token = worker_->share(memory);

@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/host_memory.h"
 #include "base/text.h"
 #include "symm/transports/transport.h"
 #include "symm/transports/ucx/envelope.h"
@@ -194,7 +195,8 @@ void UcxWorker::run_progress_thread() {
     bool has_in_flight = false;
     {
       MutexLock lock(mutex);
-      has_work = progress_once_locked() > 0;
+      has_work =
+          catch_bad_alloc([this]() ASHLAR_REQUIRES(mutex) { return progress_once_locked(); }) > 0;
       if (!has_work && Clock::now() >= busy_until) {
         is_asleep = ::ucp_worker_arm(worker_) == UCS_OK;
         has_work = !is_asleep;
@@ -341,6 +343,7 @@ ucs_status_t UcxWorker::send_locked(ucp_ep_h to, const Message& message,
   // The buffer is in flight before UCX gets the message, because a message to this process is
   // handled during the send.
   SendBuffer& buffer = send_buffers_.acquire();
+  ScopeGuard undo([&]() ASHLAR_REQUIRES(mutex) { send_buffers_.release(buffer); });
   buffer.worker = this;
   buffer.message = message;
   buffer.data.assign(data.begin(), data.end());
@@ -348,6 +351,7 @@ ucs_status_t UcxWorker::send_locked(ucp_ep_h to, const Message& message,
       message.kind == MessageKind::kResponse || message.kind == MessageKind::kCompleted;
   buffer.reply_to = is_response ? to : nullptr;
   if (is_response) responses_.add_unsent(to, data.size());
+  undo.dismiss();
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;

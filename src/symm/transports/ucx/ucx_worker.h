@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The UCX context and worker of one transport, and the thread that drives them. UCX's worker opens
-// the listening sockets, so it is created only when the process needs an address for its peers.
-// Whichever thread calls progress executes the calls of peers. One mutex serializes all UCX calls
-// on the worker. A thread that waits for a response calls progress itself at first; the worker's
-// thread is mostly idle meanwhile.
+// the listening sockets, so it is created only when the process first needs its address or connects
+// to a peer. Whichever thread calls progress executes the calls of peers. One mutex serializes all
+// UCX calls on the worker. A thread that waits for a response calls progress itself at first; the
+// worker's thread is mostly idle during that time.
 #pragma once
 
 #include <pthread.h>

@@ -127,8 +127,8 @@ TEST(ChannelConcurrency, IgnoresDisconnectAfterClosing) {
   EXPECT_TRUE(contract::consistently([&] { return !ranks.failure(0).has_happened(); }));
 }
 
-// The channel's thread, which detects that the peer has left, and this one race to receive the
-// descriptors. Repeated, because one attempt rarely interleaves them.
+// The channel's thread, which detects that the peer has left, and this thread race to receive the
+// descriptors. The test repeats the race, because one attempt rarely interleaves the threads.
 TEST(ChannelConcurrency, DeliversDescriptorsOfAPeerThatHasLeft) {
   const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(memory.get(), 4096), 0);

@@ -15,7 +15,7 @@
 namespace ashlar::symm {
 namespace {
 
-// Work that ends when the test says so.
+// Work that ends when the test counts down `end`.
 struct TestedWork {
   std::latch wait_begins{1};
   std::latch end{1};

@@ -94,6 +94,24 @@ TEST(LeaseMonitor, PublishesAFailureDetectedLocally) {
   EXPECT_EQ(rank_1.failure->reason().message(), "rank 2 of group test died");
 }
 
+// The rank is elected to write the record, but the store's response is lost.
+TEST(LeaseMonitor, PublishesAFailureAfterALostElection) {
+  const auto store = std::make_shared<UserStore>();
+  int lost_count = 0;
+  store->loses_response = [&](std::string_view key) {
+    return key == "g/failing" && lost_count++ == 0;
+  };
+  MonitoredRank rank_0(store, {0, 2}, {1}, milliseconds(10'000));
+  rank_0.failure->report(Status::peer_lost("rank 2 of group test died"));
+  const std::string record[] = {rank_0.failure_record.key()};
+  EXPECT_TRUE(contract::eventually([&] {
+    rank_0.leases.run(Deadline::after(milliseconds(10)));
+    return (*store->try_get(record, long_deadline()))[0].has_value();
+  }));
+  EXPECT_GT(lost_count, 1);
+  EXPECT_TRUE(rank_0.failure_record.is_writer());
+}
+
 class CountingTask final : public HeartbeatTask {
  public:
   void run(Deadline /*deadline*/) override { ++count; }
@@ -161,7 +179,8 @@ TEST(FailureRecord, IsWrittenWhenTheStoreRecovers) {
   EXPECT_EQ(FailureRecord::parse_reason(*record).message(), "rank 1 died");
 }
 
-// The store may contain the reason of a rank that was elected while this rank could not reach it.
+// The store may contain the reason of another rank, which was elected while this rank could not
+// reach the store.
 TEST(FailureRecord, KeepsReturningTheFirstReasonAfterTheStoreRecovers) {
   const auto store = std::make_shared<UserStore>();
   MonitoredRank rank_0(store, {0, 2}, {1}, milliseconds(10'000));

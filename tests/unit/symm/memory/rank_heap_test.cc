@@ -125,7 +125,7 @@ TEST_F(RankHeapTest, NumbersAllocationsPerGroup) {
             block_of(allocate(256))->sequence_hash);
 }
 
-TEST(HostBackend, ImportsOnlyWhatItExported) {
+TEST(HostBackend, ImportsOnlyItsOwnExports) {
   const std::unique_ptr<Backend> host = make_host_backend();
   const std::shared_ptr<MappedMemory> memory = *host->allocate(5000, 0);
   memory->base()[4999] = std::byte{9};

@@ -141,7 +141,7 @@ TEST_P(CommunicatorConcurrency, RejectsMixedDeviceUuidsOnAllRanks) {
 }
 
 // A fixture with two ranks. The second rank joins a rendezvous only on request; a thread of the
-// first rank waits for it in a rendezvous without a deadline.
+// first rank waits for the second rank in a rendezvous without a deadline.
 class RendezvousLockConcurrency : public ::testing::Test {
  protected:
   RendezvousLockConcurrency() {

@@ -36,16 +36,18 @@ struct Shared {
   std::string bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
 };
 
-// Explores `body(rank, memory, shared)`. Every interleaving must finish without a violation.
+// Explores `body(rank, memory, shared)`. Sets `is_broken` if an interleaving violates an invariant.
 template <typename Body>
 Explorer::Findings explore(int world_size, Body body, bool* is_broken) {
   Shared shared;
-  return Explorer().explore(world_size, [&]() -> Explorer::Trial {
+  const Explorer::Findings found = Explorer().explore(world_size, [&]() -> Explorer::Trial {
     *is_broken = *is_broken || shared.is_broken;
     shared = Shared{};
     return {.contents = [&] { return shared.bytes(); },
             .body = [&](int rank, ExploredMemory& memory) { body(rank, memory, shared); }};
   });
+  *is_broken = *is_broken || shared.is_broken;  // of the last interleaving
+  return found;
 }
 
 template <typename Body>
@@ -118,7 +120,7 @@ TEST(Interleavings, PutAndWaitDeliverEverySignalOnce) {
   });
 }
 
-TEST(Interleavings, TwoThreadsPuttingIntoOneSlotLoseNothing) {
+TEST(Interleavings, NoSignalIsLostIfTwoThreadsPutIntoOneSlot) {
   expect_no_violation(3, [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = unlimited_wait();
     if (rank < 2) {
@@ -145,7 +147,7 @@ TEST(Interleavings, CounterAdditionsWakeTheWaiter) {
 }
 
 // Checks that the explorer detects broken algorithms.
-TEST(Interleavings, FindsTheDeadlockOfAMissingWakeUp) {
+TEST(Interleavings, FindsDeadlockOfMissingWakeUp) {
   bool is_broken = false;
   const auto forget_to_wake = [](int rank, ExploredMemory& memory, Shared& shared) {
     WaitLimits limits = unlimited_wait();
@@ -174,7 +176,7 @@ TEST(Interleavings, FindsTheDeadlockOfAnEarlySleeperCheck) {
   EXPECT_GT(explore(2, check_too_early, &is_broken).deadlock_count, 0u);
 }
 
-TEST(Interleavings, FindsABarrierThatDoesNotWait) {
+TEST(Interleavings, FindsBarrierThatDoesNotWait) {
   bool is_broken = false;
   const auto do_not_wait = [](int rank, ExploredMemory& memory, Shared& shared) {
     shared.written[rank] = 1;

@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 
 using OpenFunction = UniqueFd (*)(int folder_fd, const std::string& path, OpenMode mode);
 
-// Directory "inner" in a temporary folder, with a file, a directory and links to both and outside.
+// Creates the directory "inner" in a temporary folder. It contains a file, a directory, a link to
+// each of these two, and a link to its parent.
 class OpenBeneathTest : public ::testing::TestWithParam<OpenFunction> {
  protected:
   void SetUp() override {

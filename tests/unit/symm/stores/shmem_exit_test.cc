@@ -37,7 +37,7 @@ TEST(ShmemExitStatus, IsOneIfMalformed) {
   EXPECT_EQ(status_of("99999999999999999999"), 1);
 }
 
-TEST(ShmemExitStatus, IsNothingIfNotSet) {
+TEST(ShmemExitStatus, IsUnsetByDefault) {
   const std::shared_ptr<symm::Store> store = symm::make_memory_store();
   EXPECT_EQ(shmem_exit_status(*store, "job", long_deadline()), std::nullopt);
 }

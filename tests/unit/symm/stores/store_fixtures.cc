@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements the fixtures for the memory store, the file store and Redis.
+// Implements the fixtures for the memory store, the file store, TCP and Redis.
 #include "unit/symm/stores/store_fixtures.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <ostream>
 
+#include "ashlar/tcp_store.h"
 #include "unit/symm/stores/redis/redis_server.h"
 #if defined(ASHLAR_HAS_REDIS)
 #include "ashlar/redis_store.h"
@@ -32,6 +33,17 @@ class FileStoreFixture final : public StoreFixture {
 
  private:
   TemporaryFolder folder_;
+};
+
+class TcpStoreFixture final : public StoreFixture {
+ public:
+  std::shared_ptr<Store> open() override {
+    return *try_open_tcp_store({.port = server_->port(), .token = token_}, long_deadline());
+  }
+
+ private:
+  const std::string token_ = *try_new_store_token();
+  const std::shared_ptr<TcpStoreServer> server_ = *try_start_tcp_store_server({.token = token_});
 };
 
 #if defined(ASHLAR_HAS_REDIS)
@@ -72,6 +84,7 @@ std::vector<StoreKind> all_store_kinds() {
   std::vector<StoreKind> kinds;
   kinds.push_back({"Memory", false, [] { return std::make_unique<MemoryStoreFixture>(); }});
   kinds.push_back({"File", true, [] { return std::make_unique<FileStoreFixture>(); }});
+  kinds.push_back({"Tcp", true, [] { return std::make_unique<TcpStoreFixture>(); }});
 #if defined(ASHLAR_HAS_REDIS)
   kinds.push_back({"Redis", true, []() -> std::unique_ptr<StoreFixture> {
                      if (!RedisServer::is_installed()) return nullptr;

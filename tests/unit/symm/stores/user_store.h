@@ -24,6 +24,8 @@ class UserStore final : public Store {
   std::function<void(Store&)> before_read{};
   std::function<void(Responses&)> change_responses{};
   std::function<bool(std::string_view)> rejects_key{};  // whether set() and add() of the key fail
+  // Whether the response to add() of the key is lost. The call takes effect.
+  std::function<bool(std::string_view)> loses_response{};
   // set() and try_get() time out if their deadline is nearer than this.
   std::chrono::milliseconds response_time{0};
 
@@ -52,14 +54,16 @@ class UserStore final : public Store {
   Result<int64_t> add(std::string_view key, int64_t amount, std::chrono::milliseconds time_to_live,
                       Deadline deadline) override {
     if (rejects_key && rejects_key(key)) return Status::timeout("no response");
-    return memory_->add(key, amount, time_to_live, deadline);
+    Result<int64_t> sum = memory_->add(key, amount, time_to_live, deadline);
+    if (loses_response && loses_response(key)) return Status::timeout("no response");
+    return sum;
   }
   Result<bool> erase(std::string_view key, Deadline deadline) override {
     return memory_->erase(key, deadline);
   }
 
  private:
-  const std::shared_ptr<Store> memory_ = make_memory_store();  // also owned by users
+  const std::shared_ptr<Store> memory_ = make_memory_store();  // has no second owner
 };
 
 }  // namespace ashlar::symm

@@ -12,7 +12,7 @@
 namespace ashlar::symm {
 namespace {
 
-// Accessed with relaxed order: reading a stale value is like reading the clock slightly earlier.
+// Loaded with relaxed order: a stale value is like reading the clock slightly earlier.
 std::atomic<int64_t> wall_clock_ahead_seconds{0};
 
 }  // namespace

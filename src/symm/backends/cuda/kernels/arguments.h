@@ -199,7 +199,7 @@ struct CopyArguments {
   CopyKind kind;
   uint32_t peer;
   uint32_t reserved;
-  uint64_t bytes;     // the bytes to copy per rank
+  uint64_t bytes;     // the size of each copy; kRows: the size of `out`, unused by the kernel
   uint64_t total;     // limit of `out_step * rank + bytes`
   uint64_t external;  // `out` or `in`
   uint64_t out_step;  // distance between ranks in `out`

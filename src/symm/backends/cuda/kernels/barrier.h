@@ -229,6 +229,8 @@ ASHLAR_ON_DEVICE void finish_barrier(const BarrierArguments& args, BarrierAction
   KernelResult result{};
   result.action = args.is_collective != 0 ? KernelAction::kCollective : KernelAction::kBarrier;
   result.channel = args.channel;
+  // A graph that is launched again uses the same record.
+  if (is_entry && args.rows != 0) host_memory<CallRecord>(args.rows)->has_rows = 0;
   if (action == BarrierAction::kSkip || action == BarrierAction::kRefuse) {
     if (args.is_collective != 0 && !is_entry) return;
     state->is_running = 0;

@@ -65,7 +65,8 @@ ASHLAR_ON_DEVICE uint64_t now_ns() {
 // Returns the time at which the kernel began. Reads the clock, so it must be called at the start of
 // the kernel. The threads of a block start together, so their times are nearly equal.
 ASHLAR_ON_DEVICE uint64_t began_ns() { return now_ns(); }
-// Called between polls of a word. Yields to other kernels for 32 ns to 2 us.
+// Called between polls of a word. Suspends the thread for roughly 32 ns to 2 us, depending on
+// `turn`.
 ASHLAR_ON_DEVICE void back_off(uint32_t turn) {
   const uint32_t ns = turn < 6 ? 32u << turn : 2048u;
   asm volatile("nanosleep.u32 %0;" ::"r"(ns) : "memory");

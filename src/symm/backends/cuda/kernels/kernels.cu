@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The entry points of the kernels. nvcc compiles them to machine code, clang to PTX, and the
-// library embeds the result (cmake/AshlarKernels.cmake). For tests, the same functions are compiled
-// for the host.
+// The entry points of the kernels. cmake/AshlarKernels.cmake compiles them with nvcc (to machine
+// code, and to PTX for later GPUs) or else with clang (to PTX only), and the library embeds the
+// result. For tests, the same functions are compiled for the host.
 #include "symm/backends/cuda/kernels/barrier.h"
 #include "symm/backends/cuda/kernels/copy.h"
 #include "symm/backends/cuda/kernels/multimem.h"

@@ -17,7 +17,7 @@ namespace ashlar::symm::kernels {
 
 // CPUs propagate the first of two NaNs and make it quiet; GPUs generate a canonical NaN. A NaN that
 // a CPU generates from numbers is negative on x86-64 and positive on other architectures.
-// `with_host_nan` therefore replaces the NaNs of a GPU.
+// `match_host_nan` therefore replaces the NaNs of a GPU.
 #if defined(__x86_64__)
 inline constexpr uint32_t kNanSign = 1;
 #else
@@ -47,7 +47,7 @@ ASHLAR_ON_DEVICE T quiet(T nan) {
 
 // Returns `result`, the result of an operation on `a` and `b`, or the NaN that a CPU would return.
 template <typename T>
-ASHLAR_ON_DEVICE T with_host_nan(T a, T b, T result) {
+ASHLAR_ON_DEVICE T match_host_nan(T a, T b, T result) {
   if constexpr (std::is_floating_point_v<T>) {
     if (result == result) return result;
     if (a != a) return quiet(a);
@@ -88,7 +88,7 @@ struct ElementReducer {
   ASHLAR_ON_DEVICE void add(Stored next) {
     const Wide wide = to_wide(next);
     if constexpr (std::is_same_v<Op, Sum> || std::is_same_v<Op, Product>) {
-      total = with_host_nan(total, wide, Op::of(total, wide));
+      total = match_host_nan(total, wide, Op::of(total, wide));
     } else {
       total = Op::of(total, wide);
     }
@@ -101,7 +101,7 @@ template <typename Stored>
 struct MeanOfFloats : ElementReducer<Stored, Sum> {
   ASHLAR_ON_DEVICE Stored end(uint32_t count) const {
     const auto divisor = static_cast<decltype(this->total)>(count);
-    return from_wide<Stored>(with_host_nan(this->total, divisor, this->total / divisor));
+    return from_wide<Stored>(match_host_nan(this->total, divisor, this->total / divisor));
   }
 };
 

@@ -41,7 +41,7 @@ struct Side {
 };
 
 constexpr int kThreads = 6;
-constexpr int kTimes = 100;
+constexpr int kRepetitions = 100;
 constexpr int kRounds = 20;
 
 TEST(UcxTransportConcurrencyTest, ManyThreadsShareOneEndpoint) {
@@ -53,7 +53,7 @@ TEST(UcxTransportConcurrencyTest, ManyThreadsShareOneEndpoint) {
   for (uint64_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       const uint64_t own = 64 + 8 * t;
-      for (uint64_t i = 1; i <= kTimes; ++i) {
+      for (uint64_t i = 1; i <= kRepetitions; ++i) {
         uint64_t got = 0;
         const bool is_good =
             local.remote->put(own, std::as_bytes(std::span(&i, 1)), long_deadline()).ok() &&
@@ -70,7 +70,7 @@ TEST(UcxTransportConcurrencyTest, ManyThreadsShareOneEndpoint) {
   EXPECT_EQ(failures.load(), 0);
   EXPECT_TRUE(local.transport->quiet(long_deadline()).ok());
   EXPECT_EQ(*local.remote->fetch({AtomicKind::kAdd, WordBytes::k8, 0, 0, 0}, long_deadline()),
-            kThreads * kTimes);
+            kThreads * kRepetitions);
 }
 
 // The worker's thread stays idle while a caller polls, and must resume for calls from peers.
@@ -81,10 +81,10 @@ TEST(UcxTransportConcurrencyTest, RespondsToPeersAfterPolling) {
   peer.connect_to(local);
   const AtomicOp add_one{AtomicKind::kAdd, WordBytes::k8, 0, 1, 0};
   for (uint64_t round = 0; round < kRounds; ++round) {
-    for (uint64_t i = 0; i < kTimes; ++i) {
+    for (uint64_t i = 0; i < kRepetitions; ++i) {
       const Result<uint64_t> before = local.remote->fetch(add_one, long_deadline());
       ASSERT_TRUE(before.ok()) << before.status().to_string();
-      ASSERT_EQ(*before, round * kTimes + i);
+      ASSERT_EQ(*before, round * kRepetitions + i);
     }
     const Result<uint64_t> before = peer.remote->fetch(add_one, long_deadline());
     ASSERT_TRUE(before.ok()) << before.status().to_string();
