@@ -4,14 +4,15 @@
 //
 //   stream_scaling [--rounds N]
 //
-// Prints the processor time of this process, the median over the rounds, in which the engines
-// alternate: compare figures of one run only. Devices are simulated and have no memory.
+// Prints the processor time of this process, as medians over the rounds. The engines alternate
+// within a round. Compare figures of one run only. Devices are simulated and have no memory.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -81,10 +82,11 @@ struct Bench {
 
 // The times of one engine, in microseconds.
 struct Times {
-  double allocate = 0;  // one block on each stream
+  double allocate_all = 0;  // one block on each stream
   double stats = 0;
-  double idle_allocate = 0;  // one block on each of kMoreStreams further streams
-  double pair = 0;           // an allocation and a free on the last stream
+  double allocate_further = 0;  // one block on a further stream; mean over kMoreStreams
+  double pair = 0;              // an allocation and a free on the last stream; mean over kPairs
+  double trim = 0;              // a free of all blocks, and a trim
 };
 constexpr size_t kMoreStreams = 256;
 constexpr size_t kPairs = 100'000;
@@ -92,16 +94,16 @@ constexpr size_t kPairs = 100'000;
 Times measure_streams(EngineKind kind, size_t stream_count) {
   Bench bench(kind, stream_count + kMoreStreams);
   Times times;
-  times.allocate = time_us([&] {
+  times.allocate_all = time_us([&] {
     for (size_t i = 0; i < stream_count; ++i) bench.allocate(bench.streams[i]);
   });
   times.stats = time_us([&] { (void)bench.engine->stats(); });
-  times.idle_allocate = time_us([&] {
-                          for (size_t i = stream_count; i < bench.streams.size(); ++i) {
-                            bench.allocate(bench.streams[i]);
-                          }
-                        }) /
-                        kMoreStreams;
+  times.allocate_further = time_us([&] {
+                             for (size_t i = stream_count; i < bench.streams.size(); ++i) {
+                               bench.allocate(bench.streams[i]);
+                             }
+                           }) /
+                           kMoreStreams;
   times.pair =
       time_us([&] {
         for (size_t i = 0; i < kPairs; ++i) {
@@ -110,27 +112,34 @@ Times measure_streams(EngineKind kind, size_t stream_count) {
         }
       }) /
       kPairs;
+  times.trim = time_us([&] {
+    for (Block* block : bench.blocks) {
+      if (!bench.engine->free(block).ok()) std::abort();
+    }
+    if (!bench.engine->trim().ok()) std::abort();
+  });
   return times;
 }
 
 void print_streams(size_t stream_count, int rounds) {
-  std::vector<double> ratio[4];
-  std::vector<double> value[2][4];
+  double Times::*const fields[] = {&Times::allocate_all, &Times::stats, &Times::allocate_further,
+                                   &Times::pair, &Times::trim};
+  const char* const names[] = {"one block per stream", "stats()", "allocation on a further stream",
+                               "allocate and free", "free all and trim"};
+  constexpr size_t kFieldCount = std::size(fields);
+  std::vector<double> ratio[kFieldCount];
+  std::vector<double> value[2][kFieldCount];
   for (int round = 0; round < rounds; ++round) {
     const Times classic = measure_streams(EngineKind::kClassic, stream_count);
     const Times paged = measure_streams(EngineKind::kPaged, stream_count);
-    double Times::*const fields[] = {&Times::allocate, &Times::stats, &Times::idle_allocate,
-                                     &Times::pair};
-    for (int i = 0; i < 4; ++i) {
+    for (size_t i = 0; i < kFieldCount; ++i) {
       value[0][i].push_back(classic.*fields[i]);
       value[1][i].push_back(paged.*fields[i]);
       ratio[i].push_back(paged.*fields[i] / (classic.*fields[i]));
     }
   }
-  const char* const names[] = {"one block per stream", "stats()", "allocation on a further stream",
-                               "allocate and free"};
-  for (int i = 0; i < 4; ++i) {
-    std::printf("%8zu  %-32s %12.2f %12.2f %8.2f\n", stream_count, names[i], median(value[0][i]),
+  for (size_t i = 0; i < kFieldCount; ++i) {
+    std::printf("%8zu  %-32s %12.3f %12.3f %8.2f\n", stream_count, names[i], median(value[0][i]),
                 median(value[1][i]), median(ratio[i]));
   }
 }

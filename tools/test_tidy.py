@@ -429,6 +429,8 @@ class TreeRuleTest(RuleTest):
     def test_machine_paths(self):
         self.assert_finds(
             tidy_tree.machine_paths, "a.md", "in /ho" + "me/someone/src", "a path on one machine")
+        self.assert_finds(
+            tidy_tree.machine_paths, "a.md", "in /ro" + "ot/.cache/x", "a path on one machine")
         self.assert_clean(tidy_tree.machine_paths, "a.md", "`build/home/x` and /usr/lib")
 
     def test_vague_words(self):

@@ -213,8 +213,8 @@ def _declared(declaration):
 
 
 def _split(declaration):
-    """Yields the declarators: the parts between the commas outside brackets. A comma in an
-    initializer's value is inside brackets, or separates declarators."""
+    """Yields the declarators, which are separated by the commas outside brackets. Commas inside
+    initializers are always in brackets."""
     start, position = 0, 0
     while position < len(declaration):
         if declaration[position] in _PAIRS:

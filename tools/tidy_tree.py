@@ -205,7 +205,8 @@ def _is_excerpt(quoted, text):
 def machine_paths(tree):
     """No file names an absolute path of one machine."""
     for file in tree.files:
-        for number, match in file.find(r"(?<![\w.>}*-])/(?:home|root|work|Users)/\w+", file.lines):
+        for number, match in file.find(r"(?<![\w.>}*-])/(?:home|root|work|Users)/[\w.]+",
+                                       file.lines):
             yield file.finding(number, f"{match.group()}: a path on one machine")
 
 

@@ -35,7 +35,7 @@ void require_ok(const Status& status, const char* file, int line) {
   throw std::runtime_error(text.str());
 }
 
-// --- set-up and tear-down
+// --- setup and teardown
 
 void DeviceContract::SetUp() {
   Result<std::unique_ptr<MachineUnderTest>> machine = GetParam().open();

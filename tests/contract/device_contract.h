@@ -146,7 +146,7 @@ class DeviceContract : public testing::TestWithParam<BackendUnderTest> {
   void write(DeviceAddress to, const Bytes& bytes, Device& on);
   Bytes read_back(DeviceAddress from, size_t bytes) { return read_back(from, bytes, device()); }
   Bytes read_back(DeviceAddress from, size_t bytes, Device& on);
-  // Returns whether data written to the memory can be read back, both through the device `on`.
+  // Returns whether data can be written to the memory and read back through the device `on`.
   testing::AssertionResult is_usable(DeviceAddress at) { return is_usable(at, device()); }
   testing::AssertionResult is_usable(DeviceAddress at, Device& on);
 

@@ -22,14 +22,14 @@ std::string engine_name(const testing::TestParamInfo<EngineUnderTest>& engine) {
   return engine.param.name;
 }
 
-// --- set-up and tear-down
+// --- setup and teardown
 
 void EngineContract::SetUp() {
   machine_ = GetParam().machine(kCapacityBytes);
   device_ = &machine_->device(kDevice);
   if (!GetParam().has_virtual_memory) {
-    plain_ = std::make_unique<PlainDevice>(*device_);
-    device_ = plain_.get();
+    plain_device_ = std::make_unique<PlainDevice>(*device_);
+    device_ = plain_device_.get();
   }
   restart_with({});
 }

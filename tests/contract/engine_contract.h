@@ -134,7 +134,7 @@ class EngineContract : public testing::TestWithParam<EngineUnderTest> {
   std::unique_ptr<EngineMachine> machine_;
 
  private:
-  std::unique_ptr<Device> plain_;
+  std::unique_ptr<Device> plain_device_;
   Device* device_ = nullptr;
   std::unique_ptr<Engine> engine_;
   std::map<DeviceAddress, Block*> live_;

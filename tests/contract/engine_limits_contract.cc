@@ -15,7 +15,7 @@ constexpr size_t kBytes = 40 * kMiB;
 
 TEST_P(EngineLimitsContract, OutOfMemoryLeavesEveryBlockIntact) {
   const std::vector<Block*> blocks = allocate_until_full(kBytes);
-  EXPECT_GE(blocks.size(), 5U) << "the threads allocated too little memory";
+  EXPECT_GE(blocks.size(), 5U) << "the test allocated too little memory";
   for (size_t i = 0; i < blocks.size(); ++i) fill(blocks[i], static_cast<uint8_t>(i));
   const AllocatorStats before = stats();
   EXPECT_EQ(allocation_error(kBytes).kind(), StatusKind::kOutOfMemory);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests pools: routing, isolation, retention, segment sources and fallback.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -302,6 +303,16 @@ TEST_P(EnginePoolsContract, PoolMayHaveOneBlockPerSegment) {
   end_routing(kFirst);
 }
 
+TEST_P(EnginePoolsContract, ImpossibleSizesAreOutOfMemoryInUnsplitPools) {
+  require_ok(engine().create_pool(kFirst, {.no_split = true}));
+  route_to(kFirst);
+  for (int bit = 40; bit < 64; ++bit) {
+    EXPECT_EQ(allocation_error(size_t{1} << bit).kind(), StatusKind::kOutOfMemory) << bit;
+  }
+  EXPECT_NE(allocate(3 * kMiB), nullptr);
+  end_routing(kFirst);
+}
+
 TEST_P(EnginePoolsContract, FallbackPoolServesWhenNothingElseIsLeft) {
   const auto source = std::make_shared<CountingSource>(device());
   require_ok(engine().create_pool(kFirst, {.source = source, .use_on_oom = true}));
@@ -319,6 +330,32 @@ TEST_P(EnginePoolsContract, FallbackPoolServesWhenNothingElseIsLeft) {
     if (source->covers(block)) {
       EXPECT_EQ(pool_of(block), kFirst) << "the pool must keep the memory";
     }
+  }
+}
+
+TEST_P(EnginePoolsContract, PoolOptionsChangeAfterCreation) {
+  const auto source = std::make_shared<CountingSource>(device());
+  require_ok(engine().create_pool(kFirst, {.source = source}));
+  require_ok(engine().set_pool_no_split(kFirst));
+  route_to(kFirst);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(source->out.contains(allocate(512)->address));
+  free(allocate(20 * kMiB));
+  end_routing(kFirst);
+  EXPECT_EQ(engine().set_pool_no_split(kFirst).kind(), StatusKind::kInvalidArgument);
+  require_ok(engine().set_pool_use_on_oom(kFirst, true));
+  std::vector<Block*> blocks = allocate_until_full(20 * kMiB);
+  const auto is_lent = [&](const Block* block) { return source->covers(block); };
+  const auto lent = std::find_if(blocks.begin(), blocks.end(), is_lent);
+  ASSERT_NE(lent, blocks.end());
+  free(*lent);
+  require_ok(engine().set_pool_use_on_oom(kFirst, false));
+  for (const Block* block : allocate_until_full(20 * kMiB)) EXPECT_FALSE(source->covers(block));
+}
+
+TEST_P(EnginePoolsContract, OptionsOfOtherPoolsCannotChange) {
+  for (const PoolId pool : {PoolId(), kSecond}) {
+    EXPECT_EQ(engine().set_pool_no_split(pool).kind(), StatusKind::kInvalidArgument);
+    EXPECT_EQ(engine().set_pool_use_on_oom(pool, true).kind(), StatusKind::kInvalidArgument);
   }
 }
 

@@ -25,7 +25,7 @@ TEST_P(EngineStreamsContract, ReusesMemoryInOrderOnTheSameStream) {
 }
 
 // Another stream may get the memory only if its work is ordered after the busy stream's work.
-TEST_P(EngineStreamsContract, OtherStreamsDoNotOverwriteABusyStreamsMemory) {
+TEST_P(EngineStreamsContract, OtherStreamsDoNotOverwriteMemoryOfBusyStream) {
   const StreamId busy = create_stream();
   Block* block = allocate(4 * kMiB, busy);
   Block* kept = allocate(4 * kMiB, busy);

@@ -17,9 +17,9 @@ DeviceAddress address_of(const void* memory) {
 }
 
 // Page-aligned memory that the test owns.
-class OwnPages {
+class PageAlignedBuffer {
  public:
-  explicit OwnPages(size_t page_count)
+  explicit PageAlignedBuffer(size_t page_count)
       : page_bytes_(static_cast<size_t>(sysconf(_SC_PAGESIZE))),
         storage_((page_count + 1) * page_bytes_) {}
 
@@ -89,8 +89,8 @@ TEST_P(HostMemoryContract, AllocateHostBeyondHostMemoryIsOutOfMemory) {
 
 TEST_P(HostMemoryContract, FreeHostRejectsOtherPointers) {
   uint8_t* mine = allocate_pinned_bytes(8192);
-  OwnPages own(1);
-  require_ok(device().register_host(own.begin(), own.page_bytes()));
+  PageAlignedBuffer buffer(1);
+  require_ok(device().register_host(buffer.begin(), buffer.page_bytes()));
   void* freed = require_ok(device().allocate_host(4096));
   require_ok(device().free_host(freed));
   {
@@ -98,11 +98,11 @@ TEST_P(HostMemoryContract, FreeHostRejectsOtherPointers) {
     expect_invalid_argument(device().free_host(nullptr));
     expect_invalid_argument(device().free_host(mine + 1));
     expect_invalid_argument(device().free_host(mine + 4096));
-    expect_invalid_argument(device().free_host(own.begin()));
+    expect_invalid_argument(device().free_host(buffer.begin()));
     expect_invalid_argument(device().free_host(freed));
   }
   std::fill_n(mine, 8192, uint8_t{1});
-  require_ok(device().unregister_host(own.begin()));
+  require_ok(device().unregister_host(buffer.begin()));
 }
 
 TEST_P(HostMemoryContract, FreeHostRejectsAnotherDevicesHostMemory) {
@@ -124,91 +124,91 @@ TEST_P(HostMemoryContract, FreeHostRejectsDeviceMemory) {
 TEST_P(HostMemoryContract, DescribeReportsPinnedMemoryAndItsDevice) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   uint8_t* allocated_pages = allocate_pinned_bytes(4 * page);
-  OwnPages own(4);
-  require_ok(device().register_host(own.begin(), 4 * page));
-  for (uint8_t* memory : {allocated_pages, own.begin()}) {
+  PageAlignedBuffer buffer(4);
+  require_ok(device().register_host(buffer.begin(), 4 * page));
+  for (uint8_t* memory : {allocated_pages, buffer.begin()}) {
     const AddressDescription found = require_ok(device().describe(address_of(memory + page)));
     EXPECT_EQ(found.kind, MemoryKind::kHost);
     EXPECT_EQ(found.device, properties().index);
     EXPECT_EQ(found.range, (AddressRange{address_of(memory), 4 * page}));
   }
-  require_ok(device().unregister_host(own.begin()));
-  EXPECT_EQ(require_ok(device().describe(address_of(own.begin()))).kind, MemoryKind::kUnknown);
+  require_ok(device().unregister_host(buffer.begin()));
+  EXPECT_EQ(require_ok(device().describe(address_of(buffer.begin()))).kind, MemoryKind::kUnknown);
 }
 
 TEST_P(HostMemoryContract, RegisteringPreservesContents) {
-  OwnPages own(4);
-  const size_t bytes = 4 * own.page_bytes();
+  PageAlignedBuffer buffer(4);
+  const size_t bytes = 4 * buffer.page_bytes();
   const Bytes wanted = pattern(bytes, 50);
-  std::copy(wanted.begin(), wanted.end(), own.begin());
-  require_ok(device().register_host(own.begin(), bytes));
+  std::copy(wanted.begin(), wanted.end(), buffer.begin());
+  require_ok(device().register_host(buffer.begin(), bytes));
   const DeviceAddress address = allocate(bytes);
   const StreamId stream = create_stream();
-  require_ok(device().copy_to_device(address, own.begin(), bytes, stream));
+  require_ok(device().copy_to_device(address, buffer.begin(), bytes, stream));
   require_ok(device().synchronize_stream(stream));
   EXPECT_EQ(read_back(address, bytes), wanted);
-  require_ok(device().unregister_host(own.begin()));
-  EXPECT_EQ(Bytes(own.begin(), own.begin() + bytes), wanted);
-  require_ok(device().register_host(own.begin(), bytes));
-  require_ok(device().unregister_host(own.begin()));
+  require_ok(device().unregister_host(buffer.begin()));
+  EXPECT_EQ(Bytes(buffer.begin(), buffer.begin() + bytes), wanted);
+  require_ok(device().register_host(buffer.begin(), bytes));
+  require_ok(device().unregister_host(buffer.begin()));
 }
 
 TEST_P(HostMemoryContract, RegisterHostRejectsNullZeroBytesAndOverflow) {
-  OwnPages own(2);
+  PageAlignedBuffer buffer(2);
   {
     const MemoryUnchangedCheck unchanged(*this);
     expect_invalid_argument(device().register_host(nullptr, 4096));
-    expect_invalid_argument(device().register_host(own.begin(), 0));
-    expect_invalid_argument(device().register_host(own.begin(), SIZE_MAX));
+    expect_invalid_argument(device().register_host(buffer.begin(), 0));
+    expect_invalid_argument(device().register_host(buffer.begin(), SIZE_MAX));
   }
-  require_ok(device().register_host(own.begin(), own.page_bytes()));
-  require_ok(device().unregister_host(own.begin()));
+  require_ok(device().register_host(buffer.begin(), buffer.page_bytes()));
+  require_ok(device().unregister_host(buffer.begin()));
 }
 
 TEST_P(HostMemoryContract, RegisterHostRejectsPinnedMemory) {
-  OwnPages own(6);
-  const size_t page = own.page_bytes();
-  require_ok(device().register_host(own.page(2), 2 * page));
+  PageAlignedBuffer buffer(6);
+  const size_t page = buffer.page_bytes();
+  require_ok(device().register_host(buffer.page(2), 2 * page));
   uint8_t* pinned_memory = allocate_pinned_bytes(2 * page);
   {
     const MemoryUnchangedCheck unchanged(*this);
-    expect_invalid_argument(device().register_host(own.page(2), 2 * page));
-    expect_invalid_argument(device().register_host(own.page(2), page));
-    expect_invalid_argument(device().register_host(own.page(3), 2 * page));
-    expect_invalid_argument(device().register_host(own.page(1), 2 * page));
-    expect_invalid_argument(device().register_host(own.begin(), 6 * page));
+    expect_invalid_argument(device().register_host(buffer.page(2), 2 * page));
+    expect_invalid_argument(device().register_host(buffer.page(2), page));
+    expect_invalid_argument(device().register_host(buffer.page(3), 2 * page));
+    expect_invalid_argument(device().register_host(buffer.page(1), 2 * page));
+    expect_invalid_argument(device().register_host(buffer.begin(), 6 * page));
     expect_invalid_argument(device().register_host(pinned_memory, 2 * page));
   }
-  require_ok(device().register_host(own.page(0), 2 * page));
-  require_ok(device().register_host(own.page(4), 2 * page));
+  require_ok(device().register_host(buffer.page(0), 2 * page));
+  require_ok(device().register_host(buffer.page(4), 2 * page));
   for (const size_t first : {size_t{0}, size_t{2}, size_t{4}})
-    require_ok(device().unregister_host(own.page(first)));
+    require_ok(device().unregister_host(buffer.page(first)));
 }
 
 TEST_P(HostMemoryContract, RegisterHostRejectsMemoryPinnedByAnotherDevice) {
   if (!has_other()) GTEST_SKIP() << kNeedsTwoDevices;
-  OwnPages own(2);
-  require_ok(other().register_host(own.begin(), 2 * own.page_bytes()));
-  expect_invalid_argument(device().register_host(own.begin(), 2 * own.page_bytes()));
-  expect_invalid_argument(device().unregister_host(own.begin()));
-  require_ok(other().unregister_host(own.begin()));
+  PageAlignedBuffer buffer(2);
+  require_ok(other().register_host(buffer.begin(), 2 * buffer.page_bytes()));
+  expect_invalid_argument(device().register_host(buffer.begin(), 2 * buffer.page_bytes()));
+  expect_invalid_argument(device().unregister_host(buffer.begin()));
+  require_ok(other().unregister_host(buffer.begin()));
 }
 
 TEST_P(HostMemoryContract, UnregisterHostRejectsOtherPointers) {
-  OwnPages own(2);
-  const size_t page = own.page_bytes();
-  require_ok(device().register_host(own.begin(), 2 * page));
+  PageAlignedBuffer buffer(2);
+  const size_t page = buffer.page_bytes();
+  require_ok(device().register_host(buffer.begin(), 2 * page));
   uint8_t* pinned_memory = allocate_pinned_bytes(page);
   {
     const MemoryUnchangedCheck unchanged(*this);
     expect_invalid_argument(device().unregister_host(nullptr));
-    expect_invalid_argument(device().unregister_host(own.page(1)));
-    expect_invalid_argument(device().unregister_host(own.begin() + 1));
+    expect_invalid_argument(device().unregister_host(buffer.page(1)));
+    expect_invalid_argument(device().unregister_host(buffer.begin() + 1));
     expect_invalid_argument(device().unregister_host(pinned_memory));
   }
-  EXPECT_EQ(require_ok(device().describe(address_of(own.begin()))).kind, MemoryKind::kHost);
-  require_ok(device().unregister_host(own.begin()));
-  expect_invalid_argument(device().unregister_host(own.begin()));
+  EXPECT_EQ(require_ok(device().describe(address_of(buffer.begin()))).kind, MemoryKind::kHost);
+  require_ok(device().unregister_host(buffer.begin()));
+  expect_invalid_argument(device().unregister_host(buffer.begin()));
 }
 
 }  // namespace ashlar::contract

@@ -13,7 +13,8 @@ namespace ashlar::contract {
 namespace {
 
 // A user's minimal allocator for one device, with the state that the plug-in's C functions need.
-// Like a stream-ordered free, it frees memory once the stream is idle.
+// A free takes effect in the first later call that finds the stream idle, so that it is ordered
+// after the stream's work.
 struct UserAllocator {
   struct Freed {
     DeviceAddress address{};

@@ -9,7 +9,7 @@
 namespace ashlar::contract {
 namespace {
 
-// A size larger than the chunks of some tens of MiB in which drivers grow their pools.
+// Larger than the chunks in which drivers grow their pools, which are 32 MiB on CUDA.
 constexpr size_t kLargeBytes = size_t{64} << 20;
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looks up the driver functions that it needs, because Ashlar does not use them.
+// Looks up the driver functions by name, because the cuda back end does not expose its driver
+// table, which also lacks cuStreamWaitValue32.
 #include "stream_pauser.h"
 
 #include <dlfcn.h>

@@ -32,7 +32,7 @@ testing::AssertionResult eventually(const std::function<bool()>& condition);
 testing::AssertionResult consistently(const std::function<bool()>& condition);
 
 // A host function in a stream that blocks the stream, and so all its later work, until the gate is
-// opened. The gate expires after kDeadline.
+// opened. The gate expires kDeadline after the stream has reached it.
 class StreamGate {
  public:
   // Queues the gate. Throws if the device rejects it.
@@ -42,7 +42,7 @@ class StreamGate {
   StreamGate& operator=(const StreamGate&) = delete;
 
   void open();
-  // Returns whether the gate's function is running.
+  // Returns whether the stream has reached the gate.
   bool is_reached() const;
   // Returns whether the gate has neither been opened nor expired.
   bool is_closed() const;

@@ -22,7 +22,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,6 +36,7 @@
 #include "http/server.h"
 #include "live/live_handler.h"
 #include "unit/live/status_sample.h"
+#include "unit/view/analysis_stub.h"
 #include "unit/view/random_run.h"
 #include "view/viewer_handler.h"
 
@@ -91,10 +91,7 @@ class Page final : public http::Handler {
 
  private:
   void reset() {
-    const auto explain = [](const DeviceRecording&, const std::function<bool()>&) {
-      return Result<std::string>("{}");
-    };
-    view_ = std::make_unique<view::Viewer>("ashlar", explain, "a process");
+    view_ = std::make_unique<view::Viewer>("ashlar", view::fixed_causes("{}"), "a process");
     ASHLAR_CHECK(view_->add(small_recording()).ok());
     handler_ = std::make_unique<view::ViewerHandler>(*view_, "<!doctype html>", &process_);
     handler_->finish_loading();
@@ -134,8 +131,8 @@ Servers& servers() {
   return *made;
 }
 
-// Returns a server: the viewer for '0' and live monitoring for '1', both on a port; '2' and '3' are
-// the same on Unix sockets.
+// Returns the viewer on a port for '0' and on a Unix socket for '2', and live monitoring on a port
+// for '1' and on a Unix socket for '3'.
 const Served& select_server(char choice) {
   return servers().all.at(static_cast<uint8_t>(choice) & 3);
 }
@@ -260,7 +257,7 @@ std::vector<int> check_responses(std::string_view received, int min_digit) {
   return digits;
 }
 
-// Checks that the responses contain nothing from a file of the system, unless the request did.
+// Checks that the responses do not contain the first line of /etc/passwd, unless the request does.
 void check_no_secret(std::string_view received, std::string_view sent) {
   static const std::string secret = [] {
     std::ifstream file("/etc/passwd");

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Parses arbitrary bytes as the head of an HTTP request. The parser must accept the head or reject
-// it with a status code, and all results must lie within the input. Also decodes arguments and
-// percent-encoding.
+// it with a status code, and all results must lie within the input. Also matches the Accept field,
+// and decodes arguments and percent-encoding.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "base/check.h"
+#include "http/accept.h"
 #include "http/request.h"
 
 namespace ashlar::http {
@@ -26,6 +27,9 @@ void fuzz(std::string_view bytes) {
   ASHLAR_CHECK(bytes.find(head.query) != std::string_view::npos);
   ASHLAR_CHECK(!head.host.empty() && bytes.find(head.host) != std::string_view::npos);
   ASHLAR_CHECK(bytes.find(head.bearer) != std::string_view::npos);
+  const Preference preference =
+      preference_for(head.accept, {.name = "text/plain", .version = "0.0.4"});
+  ASHLAR_CHECK(preference.thousandths >= 0 && preference.thousandths <= 1000);
   ASHLAR_CHECK(head.method == Method::kPost || head.body_bytes == 0);
   if (const auto value = query_argument(head.query, "search")) {
     const auto plain = percent_decoded(*value);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "unit/view/analysis_stub.h"
 #include "unit/view/random_run.h"
 #include "view/viewer.h"
 
@@ -18,11 +19,8 @@ namespace {
 // Requests do not change it.
 const Viewer& shared_viewer() {
   static const Viewer* const view = [] {
-    const auto explain = [](const DeviceRecording&, const std::function<bool()>&) {
-      return Result<std::string>("{}");
-    };
     // Never destroyed: its thread may still be waiting when the process exits.
-    auto* made = new Viewer("ashlar", explain);
+    auto* made = new Viewer("ashlar", fixed_causes("{}"));
     const auto recording =
         Recording::create("run", random_snapshot({.seed = 1, .entry_count = 700}));
     ASHLAR_CHECK(made->add(recording).ok());

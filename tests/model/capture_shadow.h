@@ -28,13 +28,13 @@ class CaptureShadow {
     stream_nodes_[stream].preceding.insert(++last_node_);
     stream_nodes_[stream].tail = {last_node_};
   }
-  // Orders the work on `first` before the next work on `then`, which joins the capture.
-  void order(StreamId first, StreamId then) {
-    add(then);
-    const StreamNodes& first_nodes = stream_nodes_[first];
-    StreamNodes& then_nodes = stream_nodes_[then];
-    then_nodes.preceding.insert(first_nodes.preceding.begin(), first_nodes.preceding.end());
-    then_nodes.tail.insert(first_nodes.tail.begin(), first_nodes.tail.end());
+  // Makes the next work on `after` depend on all work on `before`. Adds `after` to the capture.
+  void order(StreamId before, StreamId after) {
+    add(after);
+    const StreamNodes& before_nodes = stream_nodes_[before];
+    StreamNodes& after_nodes = stream_nodes_[after];
+    after_nodes.preceding.insert(before_nodes.preceding.begin(), before_nodes.preceding.end());
+    after_nodes.tail.insert(before_nodes.tail.begin(), before_nodes.tail.end());
   }
   void end() {
     stream_nodes_.clear();

@@ -11,7 +11,7 @@
 namespace ashlar::model {
 
 std::optional<uint64_t> ClassicModel::allocate(size_t bytes, StreamId stream) {
-  const FitRequest wanted = make_request(bytes, stream);
+  FitRequest wanted = make_request(bytes, stream);
   std::optional<BlockRef> found = search(wanted);
   if (!found) {
     collect_by_age();
@@ -25,7 +25,7 @@ std::optional<uint64_t> ClassicModel::allocate(size_t bytes, StreamId stream) {
 
 bool ClassicModel::may_wait_for_streams(size_t bytes, StreamId stream) const {
   const FitRequest wanted = make_request(bytes, stream);
-  if (best_fit(wanted, wanted.list, options_.expandable_segments)) return false;
+  if (best_fit(wanted, wanted.list, wanted.expandable)) return false;
   ClassicModel trial = *this;
   (void)trial.search(wanted);
   trial.collect_by_age();
@@ -39,10 +39,12 @@ bool ClassicModel::may_wait_for_streams(size_t bytes, StreamId stream) const {
 }
 
 ClassicModel::FitRequest ClassicModel::make_request(size_t bytes, StreamId stream) const {
-  FitRequest wanted{bytes, rounded(bytes), 0, stream, {}};
+  FitRequest wanted{bytes, rounded(bytes), 0, stream, {}, options_.expandable_segments};
   wanted.list.is_small = wanted.bytes <= kMiB;
   for (const auto& [id, pool] : pools_) {
-    if (pool.routed_stream == stream) wanted.list.pool = id;
+    if (pool.routed_stream != stream) continue;
+    wanted.list.pool = id;
+    if (pool.has_source) wanted.expandable = false;
   }
   wanted.segment_bytes = wanted.list.is_small ? 2 * kMiB
                          : wanted.bytes < 10 * kMiB
@@ -74,7 +76,8 @@ bool ClassicModel::is_above_limit(size_t more_bytes) const {
   return fraction_ < 1 && reserved_bytes_ + more_bytes > limit;
 }
 
-// Returns the free blocks, sorted by stream, size and address.
+// Returns the free blocks of the list, or only those of `stream` if it is set, sorted by stream,
+// size and address.
 std::vector<ClassicModel::BlockRef> ClassicModel::free_blocks_in_order(
     const FreeListKey& list, std::optional<StreamId> stream) const {
   std::vector<BlockRef> places;
@@ -124,7 +127,7 @@ std::optional<ClassicModel::BlockRef> ClassicModel::best_fit(const FitRequest& w
 
 std::optional<ClassicModel::BlockRef> ClassicModel::search(const FitRequest& wanted) {
   if (fraction_ < 1 && options_.garbage_collection_threshold > 0) ++search_counts_[wanted.list];
-  return best_fit(wanted, wanted.list, options_.expandable_segments);
+  return best_fit(wanted, wanted.list, wanted.expandable);
 }
 
 uint64_t ClassicModel::allocate_at(BlockRef at, const FitRequest& wanted) {
@@ -132,7 +135,7 @@ uint64_t ClassicModel::allocate_at(BlockRef at, const FitRequest& wanted) {
   const size_t rest = block(at).bytes - wanted.bytes;
   const auto pool = pools_.find(segment.list.pool);
   const bool never = pool != pools_.end() && pool->second.no_split;
-  const bool fine = segment.list.is_small || options_.expandable_segments;
+  const bool fine = segment.list.is_small || wanted.expandable;
   const bool below_limit = wanted.bytes < options_.max_split_bytes.value_or(SIZE_MAX);
   if (!never && (fine ? rest >= 512 : below_limit && rest > kMiB)) {
     ModelBlock left = block(at);
@@ -191,7 +194,7 @@ size_t ClassicModel::granule(bool is_small) const {
 
 std::optional<ClassicModel::BlockRef> ClassicModel::grow(const FitRequest& wanted) {
   if (is_above_limit(wanted.segment_bytes)) return std::nullopt;
-  return options_.expandable_segments ? grow_expandable(wanted) : grow_plain(wanted);
+  return wanted.expandable ? grow_expandable(wanted) : grow_plain(wanted);
 }
 
 std::optional<ClassicModel::BlockRef> ClassicModel::grow_plain(const FitRequest& wanted) {

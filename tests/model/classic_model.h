@@ -52,6 +52,7 @@ struct DeviceOperation {
 struct ModelPool {
   bool use_on_oom = false;
   bool no_split = false;
+  bool has_source = false;
   bool freeable = false;
   std::optional<StreamId> routed_stream{};
 };
@@ -71,7 +72,7 @@ class ClassicModel {
   // releases old segments, or because the request needs new memory for which the device or the
   // limit may be too small.
   bool may_wait_for_streams(size_t bytes, StreamId stream) const;
-  // Frees a block. `state` is kFree, or kPending until complete().
+  // Frees a block. `state` is kFree, or kPending if the block stays active until complete().
   void free(uint64_t address, BlockState state);
   void complete(uint64_t address);
   void trim();
@@ -98,6 +99,7 @@ class ClassicModel {
     size_t segment_bytes = 0;
     StreamId stream;
     FreeListKey list;
+    bool expandable = false;  // expandable segments are active for this request
   };
 
   FitRequest make_request(size_t bytes, StreamId stream) const;
@@ -113,7 +115,7 @@ class ClassicModel {
   std::optional<BlockRef> grow_expandable(const FitRequest& wanted);
   BlockRef find_unmapped_range(const FitRequest& wanted);
   bool map(BlockRef& at, size_t bytes);
-  std::optional<BlockRef> reclaim_and_retry(const FitRequest& wanted);
+  std::optional<BlockRef> reclaim_and_retry(FitRequest& wanted);
   uint64_t allocate_at(BlockRef at, const FitRequest& wanted);
   BlockRef free_and_merge(BlockRef at);
   uint64_t take_segment_address();

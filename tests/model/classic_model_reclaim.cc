@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements what the model does when the device is full, trim, and garbage collection.
+// Implements trim, garbage collection, and the steps that reclaim memory when the device is full.
 #include <algorithm>
 
 #include "classic_model.h"
 
 namespace ashlar::model {
 
-std::optional<ClassicModel::BlockRef> ClassicModel::reclaim_and_retry(const FitRequest& wanted) {
+std::optional<ClassicModel::BlockRef> ClassicModel::reclaim_and_retry(FitRequest& wanted) {
   if (wanted.list.pool.is_default()) {
     for (const auto& [id, pool] : pools_) {
       if (!pool.use_on_oom || pool.freeable) continue;
       const FreeListKey lender{id, wanted.list.is_small};
-      if (std::optional<BlockRef> lent = best_fit(wanted, lender, false)) return lent;
+      if (std::optional<BlockRef> lent = best_fit(wanted, lender, false)) {
+        wanted.expandable = false;
+        return lent;
+      }
     }
   }
   if (release_oversize(wanted)) {
@@ -28,7 +31,7 @@ std::optional<ClassicModel::BlockRef> ClassicModel::reclaim_and_retry(const FitR
 }
 
 bool ClassicModel::release_oversize(const FitRequest& wanted) {
-  if (!options_.max_split_bytes || options_.expandable_segments) return false;
+  if (!options_.max_split_bytes || wanted.expandable) return false;
   if (is_capturing(wanted.stream)) return false;
   const size_t limit = *options_.max_split_bytes;
   const size_t target = std::max(wanted.bytes, limit);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs each operation on the engine, then on the model, then compares the two.
+// Runs each operation on the engine, then on the model, then compares the results.
 #include "operations.h"
 
 #include <algorithm>
@@ -10,6 +10,22 @@
 #include "classic_run.h"
 
 namespace ashlar::model {
+namespace {
+
+// A pool's own source, whose segments are plain even if expandable segments are on.
+class DeviceSource final : public SegmentSource {
+ public:
+  explicit DeviceSource(Device& device) : device_(device) {}
+  Result<DeviceAddress> allocate(size_t bytes, StreamId /*stream*/) override {
+    return device_.allocate(bytes);
+  }
+  void free(DeviceAddress address, size_t /*bytes*/) override { (void)device_.free(address).ok(); }
+
+ private:
+  Device& device_;
+};
+
+}  // namespace
 
 void ClassicRun::on_trace_entry(const TraceEntry& entry) {
   const bool concerns_device =
@@ -154,9 +170,13 @@ void ClassicRun::route(size_t slot, StreamId stream) {
   if (is_routed) return;
   if (!model_.pools().contains(slots_[slot])) {
     slots_[slot] = PoolId{0, ++last_pool_};
-    const PoolOptions options{.source = nullptr, .use_on_oom = slot == 1, .no_split = slot == 2};
-    (void)engine_->create_pool(slots_[slot], options).ok();
-    model_.pools()[slots_[slot]] = {.use_on_oom = slot == 1, .no_split = slot == 2};
+    ModelPool& added = model_.pools()[slots_[slot]];
+    added.use_on_oom = slot == 1 || slot == 3;
+    added.no_split = slot == 2;
+    added.has_source = slot == 3;
+    PoolOptions options{.use_on_oom = added.use_on_oom, .no_split = added.no_split};
+    if (added.has_source) options.source = std::make_shared<DeviceSource>(device());
+    (void)engine_->create_pool(slots_[slot], std::move(options)).ok();
   }
   ModelPool& pool = model_.pools()[slots_[slot]];
   if (pool.freeable || pool.routed_stream) return;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run of the classic engine and its model: performs each operation on both and compares them.
-// classic_run.cc implements memory, pools and the comparison, classic_run_captures.cc the captures.
+// A run of the classic engine and its model: performs each operation on the engine and on the
+// model, and compares the results. classic_run.cc implements memory, pools and the comparison,
+// classic_run_captures.cc the captures.
 #pragma once
 
 #include <array>
@@ -62,7 +63,7 @@ class ClassicRun {
     uint64_t address = 0;
     size_t allocated_by = 0;  // the operation's id
     std::set<StreamId> uses;
-    std::set<StreamId> capture_uses;  // the part of `uses` that was recorded only in captures
+    std::set<StreamId> capture_uses;  // the subset of `uses` recorded only in captures
   };
   // A block that was freed while a capture used it.
   struct DeferredFree {
@@ -130,7 +131,7 @@ class ClassicRun {
   ClassicModel model_;
   const bool has_capture_reuse_;
   std::array<StreamId, 4> streams_;
-  std::array<PoolId, 3> slots_{};
+  std::array<PoolId, 4> slots_{};
   uint64_t last_pool_ = 0;
   std::vector<Live> live_;
   std::map<uint64_t, std::set<StreamId>> pending_;  // block address to streams that still use it

@@ -39,7 +39,7 @@ void ClassicRun::order(StreamId first, StreamId then) {
   model_.set_capturing(capture_.streams());
 }
 
-// Ends the capture. The device returns an error if the engine invalidated it.
+// Ends the capture. The device returns an error if the engine has invalidated the capture.
 void ClassicRun::end_capture() {
   if (!capture_.is_active()) return;
   const StreamId origin = capture_.origin();

@@ -3,8 +3,8 @@
 // Performs random runs with many seeds, and stops at the first run in which the engine disagrees
 // with the expectation. Shared by the tests of all engines.
 //
-// Each run first prints its seed and the drawn setting. ASHLAR_MODEL_SEED=17 runs only that seed,
-// in every length. After a failure, the test prints a short list of operations that still fails.
+// Each run first prints its seed and the drawn setting. With ASHLAR_MODEL_SEED=17, every test runs
+// only seed 17. After a failure, the test prints a short list of operations that still fails.
 #pragma once
 
 #include <functional>
@@ -42,11 +42,12 @@ struct Trial {
   std::function<std::optional<Disagreement>(const std::vector<Operation>&, size_t check_every)> run;
 };
 
-// Returns a shorter list that still causes a disagreement. REQUIRES: `operations` causes a
-// disagreement if statistics are compared at every step.
+// Removes operations as long as the remaining list still causes a disagreement. REQUIRES:
+// `operations` causes a disagreement if statistics are compared at every step.
 std::vector<Operation> shrink(const Trial& trial, std::vector<Operation> operations);
 
-// Runs all seeds of `length`, and prints a shrunk list of operations for the first disagreement.
+// Runs all seeds of `length`, or only the seed in ASHLAR_MODEL_SEED. After the first disagreement,
+// stops and prints a shrunk list of operations.
 void expect_agreement(const Length& length, const std::function<Trial(uint64_t seed)>& draw_trial);
 
 template <typename EngineRun, typename EngineSetting>

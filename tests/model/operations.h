@@ -18,13 +18,13 @@ enum class OperationKind {
   kUse,       // uses the block that kFree would free, on stream `which`
   kFinish,    // stream `which` finishes its work
   kTrim,
-  kFraction,  // sets one of a few memory fractions
+  kFraction,  // sets the memory fraction to one of a few values
   kRoute,     // routes stream `which` to pool `number`, which is created if necessary
   kUnroute,   // ends the routing to pool `number`
   kDrop,      // releases pool `number` completely
   kCapture,   // begins a capture of stream `which`, if none is in progress, routed to pool `number`
   kWork,      // queues work on stream `which` if it is capturing
-  kOrder,     // orders a captured stream before stream `which`, which joins, or the reverse
+  kOrder,     // makes stream `which` wait for a captured stream, or the reverse
   kEnd,       // ends the capture
 };
 

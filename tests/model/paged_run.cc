@@ -105,7 +105,7 @@ std::optional<size_t> PagedRun::target_of(const Operation& operation) const {
 }
 
 void PagedRun::allocate(const Operation& operation, StreamId stream) {
-  // Blocks with contents are small, because writing and reading large blocks is slow.
+  // Blocks with contents have at most 12 MiB, because writing and reading large blocks is slow.
   const size_t bytes =
       setting_.has_contents ? 1 + operation.number % (12 * kMiB) : operation.number;
   const Result<Block*> block = engine_->allocate({bytes, stream});
@@ -141,7 +141,7 @@ void PagedRun::free(size_t index) {
   expect_ok(engine_->free(live.block), "free");
 }
 
-// Uses the block on another stream, ordered after the work on the block's own stream.
+// Uses the block on `stream`, ordered after the work on the block's own stream.
 void PagedRun::use(const LiveBlock& live, StreamId stream) {
   expect_ok(device().record_event(event_, live.block->stream), "record_event");
   expect_ok(device().wait_event(stream, event_), "wait_event");

@@ -31,7 +31,7 @@ void expect_ok_or_fault(const Status& status);
 
 class Environment {
  public:
-  // REQUIRES: src/config accepts `options`.
+  // REQUIRES: check_allocator_options accepts `options`.
   Environment(uint64_t seed, size_t capacity_bytes, const AllocatorOptions& options);
   ~Environment();
   Environment(const Environment&) = delete;
@@ -61,9 +61,9 @@ class Environment {
   void check(const LiveBlock& held);
   // Queues a check on another stream. REQUIRES: `user` is ordered after the block's stream.
   void check_on(const LiveBlock& held, const DeviceStream& user);
-  // Queues a check on another stream, sometimes of another device, ordered after the work on the
-  // block's own stream. The check may run long after the block is freed. Returns the other
-  // stream, or nothing if a call failed and the check was not queued.
+  // Queues a check on a random stream, sometimes of another device, ordered after the work on the
+  // block's own stream. The check may run long after the block is freed. Returns the stream, or
+  // nothing if a call failed and the check was not queued.
   std::optional<DeviceStream> check_on_random_stream(const LiveBlock& held, Random& random);
   const Mismatches& mismatches() const { return mismatches_; }
 

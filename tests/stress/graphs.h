@@ -2,8 +2,8 @@
 //
 // Graphs that one thread captures on its own streams and replays. As long as a graph may be
 // replayed, memory that was freed during its capture may be reused only by the same capture and by
-// later captures with the same pool. Graphs may be replayed in any order, but a replay overwrites
-// the results of graphs that were captured later.
+// later captures with the same pool. Graphs may be replayed in any order, but a replay may
+// overwrite the results of graphs that were captured later.
 #pragma once
 
 #include <optional>

@@ -24,7 +24,7 @@ class LiveBlocks {
     blocks_.push_back(held);
     bytes_ += held.stamp.bytes;
   }
-  // REQUIRES: not empty.
+  // REQUIRES, for `any` and `take_any`: not empty.
   const LiveBlock& any(Random& random) const { return blocks_[random.below(blocks_.size())]; }
   LiveBlock take_any(Random& random) {
     std::swap(blocks_[random.below(blocks_.size())], blocks_.back());

@@ -17,12 +17,13 @@ MappingObserver::MappingObserver(Engine& engine) : engine_(engine) {
 }
 
 void MappingObserver::on_mapped(AddressRange range) {
+  bool is_turn = false;
   {
     const std::lock_guard lock(mutex_);
     EXPECT_TRUE(reported_.emplace(range.begin, range.bytes).second) << "mapped twice";
-    ++mapped_count_;
+    is_turn = ++mapped_count_ % 16 == 0;
   }
-  if (mapped_count_ % 16 == 0) call_engine();
+  if (is_turn) call_engine();
 }
 
 void MappingObserver::on_unmapping(AddressRange range) {

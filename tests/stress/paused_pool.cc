@@ -70,7 +70,7 @@ void PoolPauseWorkload::pause() {
   contents_ = keeps ? Contents::kKept : Contents::kLost;
 }
 
-// The pool stays paused if there is not enough memory.
+// If the call fails, for example because there is not enough memory, the pool stays paused.
 void PoolPauseWorkload::resume() {
   const Status resumed = engine().resume(tag_);
   expect_ok_or_fault(resumed);

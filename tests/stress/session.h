@@ -29,7 +29,8 @@ class Session {
   const size_t device_;
   const PoolId pool_;
   PoolOptions options_;
-  // The address of each extent when a block first used it. Recorded only if the pool never remaps.
+  // The address of each first extent of a block when a block was first allocated there. Recorded
+  // only if the pool never remaps.
   std::map<ExtentId, DeviceAddress> first_addresses_;
 };
 

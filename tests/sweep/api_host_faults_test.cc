@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fails the n-th allocation of host memory for every n, in operations of the public C++ and C APIs.
+// The file is long because it lists all operations.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -10,19 +13,51 @@
 #include "ashlar/allocator.h"
 #include "ashlar/c/ashlar.h"
 #include "ashlar/sim.h"
+#include "ashlar/stream_ordered_resource.h"
 #include "base/units.h"
 #include "sweep/operation_faults.h"
 
 namespace ashlar {
 namespace {
 
-// The options of the next worlds' allocators. A world must be default-constructible.
-const char* allocator_options = "";
+struct ApiEngine {
+  const char* name;
+  const char* options;
+  bool can_pause = false;
+};
+
+constexpr const char* kTag = "a tag";
+
+// The engine that constructors of ApiWorld use. A global, because worlds must be
+// default-constructible.
+ApiEngine world_engine{};
 
 // Throws std::bad_alloc if the call failed for lack of host memory. Other errors fail the test.
 void check(ashlar_status status) {
   if (status == ASHLAR_HOST_OUT_OF_MEMORY) throw std::bad_alloc();
   EXPECT_EQ(status, ASHLAR_OK) << ashlar_last_message();
+}
+
+// Expects InvalidArgument. Other errors, such as std::bad_alloc, pass through.
+void expect_rejected(const std::function<void()>& call) {
+  try {
+    call();
+    ADD_FAILURE() << "expected InvalidArgument";
+  } catch (const InvalidArgument&) {
+    // Expected.
+  }
+}
+
+// Like check(), and tolerates the rejection of a pause by an engine that cannot pause pools.
+void check_pause(ashlar_status status) {
+  if (world_engine.can_pause || status == ASHLAR_HOST_OUT_OF_MEMORY) return check(status);
+  EXPECT_EQ(status, ASHLAR_UNSUPPORTED) << ashlar_last_message();
+}
+
+// Returns the number of pools besides the default pool.
+ptrdiff_t pool_count(const AllocatorStats& stats) {
+  return std::count_if(stats.pools.begin(), stats.pools.end(),
+                       [](const auto& each) { return !each.first.is_default(); });
 }
 
 class ApiWorld {
@@ -35,7 +70,7 @@ class ApiWorld {
     options.seed = 1;
     machine_ = *sim::Machine::try_create(options);
     side_ = *device().create_stream();
-    check(ashlar_allocator_create(c_api::handle_of(&device()), allocator_options, &c));
+    check(ashlar_allocator_create(c_api::handle_of(&device()), world_engine.options, &c));
     buffers.reserve(16);
   }
   ~ApiWorld() {
@@ -52,6 +87,15 @@ class ApiWorld {
   ashlar_stream c_side() const { return to_stream_handle<ashlar_stream>(side_); }
 
   void allocate(size_t bytes) { buffers.push_back(allocator().allocate(bytes)); }
+  // An engine that cannot pause pools rejects the call.
+  void pause() {
+    const auto call = [&] { allocator().pools().pause(kTag, {.backup = PauseBackup::kHost}); };
+    world_engine.can_pause ? call() : expect_rejected(call);
+  }
+  void resume() {
+    const auto call = [&] { allocator().pools().resume(kTag); };
+    world_engine.can_pause ? call() : expect_rejected(call);
+  }
   void keep_side_busy() {
     EXPECT_TRUE(machine_->pause_stream_until_waited(DeviceIndex{0}, side_).ok());
     EXPECT_TRUE(device().call_host(side_, [] {}).ok());
@@ -64,7 +108,7 @@ class ApiWorld {
             text("allocated ", stats.allocated_bytes.all.current),
             text("requested ", stats.requested_bytes.all.current),
             text("reserved ", stats.reserved_bytes.all.current),
-            text("pools ", stats.pools.size()),
+            text("pools ", pool_count(stats)),
             text("device free ", device().memory_stats()->free_bytes)};
   }
   void expect_no_memory_lost() {
@@ -80,7 +124,7 @@ class ApiWorld {
     EXPECT_EQ(stats.allocation.all.current, 0);
     EXPECT_EQ(stats.active_bytes.all.current, 0);
     EXPECT_EQ(stats.reserved_bytes.all.current, 0);
-    EXPECT_EQ(stats.pools.size(), 1U);
+    EXPECT_EQ(pool_count(stats), 0);
     const DeviceMemoryStats device_memory = *device().memory_stats();
     EXPECT_EQ(device_memory.free_bytes, device_memory.total_bytes);
   }
@@ -99,6 +143,8 @@ class ApiWorld {
 };
 
 using ApiOperation = sweep::FaultOperation<ApiWorld>;
+
+ashlar_pool c_pool(const ApiWorld& w) { return {w.pool->capture, w.pool->user}; }
 
 void allocate_used(ApiWorld& w) {
   w.allocate(3 * kMiB);
@@ -147,6 +193,18 @@ std::vector<ApiOperation> allocator_operations() {
                      },
                  .run = [](ApiWorld& w) { w.buffers.back().reset(); },
                  .never_fails = true});
+  all.push_back(
+      {.name = "Deallocate",
+       .prepare =
+           [](ApiWorld& w) {
+             w.memory = StreamOrderedMemory(w.allocator()).allocate(3 * kMiB, 256, kDefaultStream);
+           },
+       .run =
+           [](ApiWorld& w) {
+             StreamOrderedMemory(w.allocator()).deallocate(w.memory, w.side());
+             w.memory = nullptr;
+           },
+       .never_fails = true});
   all.push_back({.name = "Trim",
                  .prepare = fill_cache,
                  .run = [](ApiWorld& w) { w.allocator().trim(); },
@@ -156,31 +214,50 @@ std::vector<ApiOperation> allocator_operations() {
                  .run = [](ApiWorld& w) { w.allocator().trim_to(10 * kMiB); },
                  .may_change_caches = true});
   all.push_back({.name = "DestroyAllocatorBeforeBuffer", .run = [](ApiWorld& w) {
-                   Allocator other(w.device(), parse_options(allocator_options));
+                   Allocator other(w.device(), parse_options(world_engine.options));
                    w.buffers.push_back(other.allocate(3 * kMiB));
                  }});
   return all;
 }
 
-std::vector<ApiOperation> pool_operations() {
-  const auto create = [](ApiWorld& w) { w.pool = w.allocator().pools().create({.tag = "a tag"}); };
-  const auto fill_pool = [create](ApiWorld& w) {
-    create(w);
-    w.scope.emplace(w.allocator(), *w.pool);
-    w.allocate(3 * kMiB);
-    w.allocate(5 * kMiB);
-    w.buffers.pop_back();
-    w.scope.reset();
-  };
+void create_pool(ApiWorld& w) { w.pool = w.allocator().pools().create({.tag = kTag}); }
+
+void fill_pool(ApiWorld& w) {
+  create_pool(w);
+  w.scope.emplace(w.allocator(), *w.pool);
+  w.allocate(3 * kMiB);
+  w.allocate(5 * kMiB);
+  w.buffers.pop_back();
+  w.scope.reset();
+}
+
+std::vector<ApiOperation> pause_operations() {
   std::vector<ApiOperation> all;
-  all.push_back({.name = "CreatePool", .run = create});
-  all.push_back({.name = "BeginScope", .prepare = create, .run = [](ApiWorld& w) {
+  all.push_back({.name = "Pause",
+                 .prepare = fill_pool,
+                 .run = [](ApiWorld& w) { w.pause(); },
+                 .may_change_caches = true});
+  all.push_back({.name = "Resume",
+                 .prepare =
+                     [](ApiWorld& w) {
+                       fill_pool(w);
+                       w.pause();
+                     },
+                 .run = [](ApiWorld& w) { w.resume(); },
+                 .may_change_caches = true});
+  return all;
+}
+
+std::vector<ApiOperation> pool_operations() {
+  std::vector<ApiOperation> all;
+  all.push_back({.name = "CreatePool", .run = create_pool});
+  all.push_back({.name = "BeginScope", .prepare = create_pool, .run = [](ApiWorld& w) {
                    w.scope.emplace(w.allocator(), *w.pool);
                  }});
   all.push_back({.name = "EndScope",
                  .prepare =
-                     [create](ApiWorld& w) {
-                       create(w);
+                     [](ApiWorld& w) {
+                       create_pool(w);
                        w.scope.emplace(w.allocator(), *w.pool);
                      },
                  .run = [](ApiWorld& w) { w.scope.reset(); },
@@ -190,7 +267,7 @@ std::vector<ApiOperation> pool_operations() {
                  }});
   all.push_back({.name = "Restore",
                  .prepare =
-                     [fill_pool](ApiWorld& w) {
+                     [](ApiWorld& w) {
                        fill_pool(w);
                        w.checkpoint = w.allocator().pools().checkpoint(*w.pool);
                        w.buffers.clear();
@@ -204,7 +281,7 @@ std::vector<ApiOperation> pool_operations() {
                      }});
   all.push_back({.name = "TrimPool",
                  .prepare =
-                     [fill_pool](ApiWorld& w) {
+                     [](ApiWorld& w) {
                        fill_pool(w);
                        w.buffers.clear();
                        w.allocator().pools().release(*w.pool);
@@ -247,20 +324,55 @@ std::vector<ApiOperation> inspection_operations() {
   return all;
 }
 
+std::vector<ApiOperation> c_pool_operations() {
+  const auto create = [](ApiWorld& w) {
+    ashlar_pool_options options{};
+    options.struct_size = sizeof options;
+    options.tag = kTag;
+    ashlar_pool pool{};
+    check(ashlar_pool_create(w.c, &options, &pool));
+    w.pool = c_api::pool_id(pool);
+  };
+  const auto fill = [create](ApiWorld& w) {
+    create(w);
+    check(ashlar_pool_begin(w.c, c_pool(w), nullptr, nullptr));
+    w.allocate(5 * kMiB);
+    check(ashlar_allocate(w.c, 3 * kMiB, nullptr, &w.memory));
+    check(ashlar_allocate_block(w.c, 700, nullptr, &w.block));
+    w.buffers.clear();
+    check(ashlar_pool_end(w.c, c_pool(w)));
+    check(ashlar_pool_release(w.c, c_pool(w)));  // the reference of ashlar_pool_begin
+  };
+  const auto pause = [](ApiWorld& w) { check_pause(ashlar_pause(w.c, kTag, 1)); };
+  std::vector<ApiOperation> all;
+  all.push_back({.name = "CCreatePool", .run = create});
+  all.push_back({.name = "CBeginPool", .prepare = create, .run = [](ApiWorld& w) {
+                   check(ashlar_pool_begin(w.c, c_pool(w), nullptr, nullptr));
+                   check(ashlar_pool_end(w.c, c_pool(w)));
+                   check(ashlar_pool_release(w.c, c_pool(w)));
+                 }});
+  all.push_back({.name = "CPause", .prepare = fill, .run = pause, .may_change_caches = true});
+  all.push_back({.name = "CResume",
+                 .prepare =
+                     [=](ApiWorld& w) {
+                       fill(w);
+                       pause(w);
+                     },
+                 .run = [](ApiWorld& w) { check_pause(ashlar_resume(w.c, kTag)); },
+                 .may_change_caches = true});
+  return all;
+}
+
 std::vector<ApiOperation> c_operations() {
   const auto allocate = [](ApiWorld& w) {
     check(ashlar_allocate(w.c, 3 * kMiB, nullptr, &w.memory));
   };
-  const auto create_pool = [](ApiWorld& w) {
-    ashlar_pool pool{};
-    check(ashlar_pool_create(w.c, nullptr, &pool));
-    w.pool = c_api::pool_id(pool);
+  const auto allocate_block = [](ApiWorld& w) {
+    check(ashlar_allocate_block(w.c, 3 * kMiB, nullptr, &w.block));
   };
   std::vector<ApiOperation> all;
   all.push_back({.name = "CAllocate", .run = allocate});
-  all.push_back({.name = "CAllocateBlock", .run = [](ApiWorld& w) {
-                   check(ashlar_allocate_block(w.c, 3 * kMiB, nullptr, &w.block));
-                 }});
+  all.push_back({.name = "CAllocateBlock", .run = allocate_block});
   all.push_back({.name = "CRecordStream", .prepare = allocate, .run = [](ApiWorld& w) {
                    check(ashlar_record_stream(w.c, w.memory, w.c_side()));
                  }});
@@ -277,16 +389,26 @@ std::vector<ApiOperation> c_operations() {
                        w.memory = nullptr;
                      },
                  .never_fails = true});
+  all.push_back({.name = "CRecordBlockStream", .prepare = allocate_block, .run = [](ApiWorld& w) {
+                   check(ashlar_record_block_stream(w.c, w.block, w.c_side()));
+                 }});
+  all.push_back({.name = "CFreeUsedBlock",
+                 .prepare =
+                     [allocate_block](ApiWorld& w) {
+                       allocate_block(w);
+                       w.keep_side_busy();
+                       check(ashlar_record_block_stream(w.c, w.block, w.c_side()));
+                     },
+                 .run =
+                     [](ApiWorld& w) {
+                       check(ashlar_free_block(w.c, w.block));
+                       w.block = nullptr;
+                     },
+                 .never_fails = true});
   all.push_back({.name = "CTrim",
                  .prepare = fill_cache,
                  .run = [](ApiWorld& w) { check(ashlar_trim(w.c)); },
                  .may_change_caches = true});
-  all.push_back({.name = "CCreatePool", .run = create_pool});
-  all.push_back({.name = "CPause", .run = [](ApiWorld& w) {
-                   const ashlar_status status = ashlar_pause(w.c, "a tag that no pool has", 1);
-                   if (status == ASHLAR_HOST_OUT_OF_MEMORY) throw std::bad_alloc();
-                   EXPECT_NE(status, ASHLAR_OK);
-                 }});
   all.push_back({.name = "CSnapshot", .prepare = fill_cache, .run = [](ApiWorld& w) {
                    ashlar_bytes* snapshot = nullptr;
                    check(ashlar_snapshot(w.c, ASHLAR_FORMAT_JSON, &snapshot));
@@ -302,34 +424,33 @@ std::vector<ApiOperation> c_operations() {
   return all;
 }
 
-struct ApiEngine {
-  const char* name;
-  const char* options;
-};
-
 class ApiHostFaultsTest : public ::testing::TestWithParam<std::tuple<ApiEngine, ApiOperation>> {};
 
 TEST_P(ApiHostFaultsTest, LosesNothingWhenAnyAllocationFails) {
-  allocator_options = std::get<0>(GetParam()).options;
+  world_engine = std::get<0>(GetParam());
   sweep::expect_safe_operation(std::get<1>(GetParam()));
 }
 
 std::vector<ApiOperation> api_operations() {
   std::vector<ApiOperation> all;
-  for (auto&& part :
-       {allocator_operations(), pool_operations(), inspection_operations(), c_operations()}) {
+  for (auto&& part : {allocator_operations(), pool_operations(), pause_operations(),
+                      inspection_operations(), c_operations(), c_pool_operations()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
 }
 
+constexpr const char* kPluginOptions = "engine:plugin,plugin_library:" ASHLAR_COUNTING_PLUGIN
+                                       ",plugin_alloc:dummy_alloc,plugin_free:dummy_free";
+
 INSTANTIATE_TEST_SUITE_P(
     Engines, ApiHostFaultsTest,
-    ::testing::Combine(::testing::Values(ApiEngine{"Classic", "engine:classic"},
-                                         ApiEngine{"Expandable",
-                                                   "engine:classic,expandable_segments:True"},
-                                         ApiEngine{"Async", "engine:async"}),
-                       ::testing::ValuesIn(api_operations())),
+    ::testing::Combine(
+        ::testing::Values(ApiEngine{"Paged", "engine:paged", true},
+                          ApiEngine{"Classic", "engine:classic"},
+                          ApiEngine{"Expandable", "engine:classic,expandable_segments:True"},
+                          ApiEngine{"Async", "engine:async"}, ApiEngine{"Plugin", kPluginOptions}),
+        ::testing::ValuesIn(api_operations())),
     [](const auto& each) {
       return std::string(std::get<0>(each.param).name) + std::get<1>(each.param).name;
     });

@@ -3,6 +3,7 @@
 // Replaces every form of operator new and delete.
 #include "sweep/host_allocation_faults.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
@@ -18,7 +19,18 @@ struct FaultState {
 };
 constinit thread_local FaultState fault_state;
 
+// The state of OtherThreadsFault: the thread whose allocations succeed while those of all others
+// fail (null: none fails), and the number of failures. Relaxed order suffices, because the values
+// guard no other data.
+std::atomic<const FaultState*> spared_thread{nullptr};
+std::atomic<uint64_t> failures_of_others{0};
+
 bool must_fail() noexcept {
+  const FaultState* spared = spared_thread.load(std::memory_order_relaxed);
+  if (spared != nullptr && spared != &fault_state) {
+    failures_of_others.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
   FaultState& state = fault_state;
   if (state.left == 0 || state.exemption_count != 0) return false;
   if (--state.left != 0) return false;
@@ -54,6 +66,15 @@ bool HostAllocationFault::has_failed() const noexcept { return fault_state.has_f
 
 HostAllocationExemption::HostAllocationExemption() noexcept { ++fault_state.exemption_count; }
 HostAllocationExemption::~HostAllocationExemption() { --fault_state.exemption_count; }
+
+OtherThreadsFault::OtherThreadsFault() noexcept {
+  failures_of_others.store(0, std::memory_order_relaxed);
+  spared_thread.store(&fault_state, std::memory_order_relaxed);
+}
+OtherThreadsFault::~OtherThreadsFault() { spared_thread.store(nullptr, std::memory_order_relaxed); }
+uint64_t OtherThreadsFault::failure_count() const noexcept {
+  return failures_of_others.load(std::memory_order_relaxed);
+}
 
 }  // namespace ashlar::sweep
 

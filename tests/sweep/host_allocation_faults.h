@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fails the n-th allocation of host memory. Linking host_allocation_faults.cc into a program
+// Fails allocations of host memory. Linking host_allocation_faults.cc into a program
 // replaces operator new by a version that fails on demand; memory still comes from malloc, so that
-// sanitizers see leaks. Allocations of other threads never fail.
+// sanitizers see leaks.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace ashlar::sweep {
 
 // During its lifetime, the nth allocation of the calling thread fails (1 is the next allocation).
-// Must not be nested.
+// Allocations of other threads do not fail. Must not be nested.
 class HostAllocationFault {
  public:
   explicit HostAllocationFault(uint64_t nth) noexcept;
@@ -21,14 +21,26 @@ class HostAllocationFault {
   bool has_failed() const noexcept;
 };
 
-// During its lifetime, allocations of the calling thread neither fail nor count. Used for the
-// test's own code inside a HostAllocationFault. May be nested.
+// During its lifetime, a HostAllocationFault neither fails nor counts allocations of the calling
+// thread. Used for the test's own code inside a HostAllocationFault. May be nested.
 class HostAllocationExemption {
  public:
   HostAllocationExemption() noexcept;
   ~HostAllocationExemption();
   HostAllocationExemption(const HostAllocationExemption&) = delete;
   HostAllocationExemption& operator=(const HostAllocationExemption&) = delete;
+};
+
+// During its lifetime, all allocations of other threads fail. Only one may exist.
+class OtherThreadsFault {
+ public:
+  OtherThreadsFault() noexcept;
+  ~OtherThreadsFault();
+  OtherThreadsFault(const OtherThreadsFault&) = delete;
+  OtherThreadsFault& operator=(const OtherThreadsFault&) = delete;
+
+  // Returns how many allocations of other threads have failed.
+  uint64_t failure_count() const noexcept;
 };
 
 }  // namespace ashlar::sweep

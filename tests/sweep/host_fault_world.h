@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sweeps that fail the n-th allocation of host memory of one engine operation, for every n. Such an
-// operation either succeeds, or throws std::bad_alloc and changes nothing. If the device itself
-// reports the lack of memory, the operation may fail with that status.
+// operation either succeeds or fails without effect: it throws std::bad_alloc or, if the device
+// itself reports the lack of memory, returns that status. With `may_change_caches`, a failed
+// operation may change caches and pending frees.
 //
 // A scenario is one operation in a prepared state. host_fault_scenarios.cc has the scenarios of all
 // engines; each engine adds its own in <engine>_host_faults_test.cc.
@@ -60,8 +61,9 @@ class HostFaultWorld {
   void keep_side_busy();
   void finish_side();
 
-  // Describes what must not change if an operation fails: statistics other than the counts of
-  // retries and waits, and the free bytes of the device. Values of 0 are left out.
+  // Describes what must not change if an operation fails: statistics, the free bytes of the device,
+  // and the segments. Leaves out statistics that are 0, and the counts of retries, waits and
+  // out-of-memory errors.
   std::vector<std::string> state();
   void expect_valid();
   // Frees all blocks and releases all pools, and expects that all memory can be returned.
@@ -79,7 +81,7 @@ class HostFaultWorld {
 struct HostFaultScenario {
   std::string name;
   std::function<void(HostFaultWorld&)> prepare{};
-  // Called repeatedly until it succeeds.
+  // Called again after a failure, and must then succeed.
   std::function<Status(HostFaultWorld&)> run{};
   // Whether a failed call may release cached memory, complete pending frees, or leave the block
   // that it was to free pending.

@@ -61,7 +61,7 @@ void use_pool(World& w, PoolOptions options) {
   w.pools.push_back(World::kPool);
 }
 
-std::vector<HostFaultScenario> stitching() {
+std::vector<HostFaultScenario> stitch_scenarios() {
   std::vector<HostFaultScenario> all;
   all.push_back({.name = "StitchSeveralHoles",
                  .prepare = [](World& w) { make_holes(w); },
@@ -96,7 +96,7 @@ std::vector<HostFaultScenario> stitching() {
   return all;
 }
 
-std::vector<HostFaultScenario> stitching_while_the_device_fails() {
+std::vector<HostFaultScenario> stitch_scenarios_with_device_faults() {
   std::vector<HostFaultScenario> all;
   all.push_back({.name = "StitchWhileDeviceFails",
                  .prepare = [](World& w) { make_holes(w); },
@@ -138,7 +138,7 @@ std::vector<HostFaultScenario> stitching_while_the_device_fails() {
   return all;
 }
 
-std::vector<HostFaultScenario> trimming() {
+std::vector<HostFaultScenario> trim_scenarios() {
   std::vector<HostFaultScenario> all;
   all.push_back({.name = "TrimWhileStitched",
                  .prepare =
@@ -173,7 +173,7 @@ std::vector<HostFaultScenario> trimming() {
   return all;
 }
 
-std::vector<HostFaultScenario> reclaiming() {
+std::vector<HostFaultScenario> reclaim_scenarios() {
   std::vector<HostFaultScenario> all;
   all.push_back({.name = "RetireMappings",
                  .prepare = leave_unused_mappings,
@@ -212,7 +212,7 @@ std::vector<HostFaultScenario> reclaiming() {
   return all;
 }
 
-std::vector<HostFaultScenario> pausing() {
+std::vector<HostFaultScenario> pause_scenarios() {
   const auto fill = [](World& w) {
     use_pool(w, {.tag = kTag});
     make_holes(w);
@@ -239,7 +239,7 @@ std::vector<HostFaultScenario> pausing() {
   return all;
 }
 
-std::vector<HostFaultScenario> checkpoints() {
+std::vector<HostFaultScenario> checkpoint_scenarios() {
   const auto taken = std::make_shared<PoolCheckpoint>();
   const auto fill = [](World& w) {
     use_pool(w, {});
@@ -269,7 +269,7 @@ std::vector<HostFaultScenario> checkpoints() {
   return all;
 }
 
-std::vector<HostFaultScenario> observers() {
+std::vector<HostFaultScenario> observer_scenarios() {
   const auto observe = [](World& w) {
     World::must(w.engine().add_remap_observer(
         {.before_unmap = [](AddressRange) {}, .after_map = [](AddressRange) {}}));
@@ -303,14 +303,15 @@ std::vector<HostFaultScenario> observers() {
   return all;
 }
 
-// Returns memory of the device.
+// A source that allocates from the device.
 class DeviceSource final : public SegmentSource {
  public:
   explicit DeviceSource(Device& device) : device_(device) {}
   Result<DeviceAddress> allocate(size_t bytes, StreamId) override {
     return device_.allocate(bytes);
   }
-  // The device needs host memory as well. A free that fails for lack of it changes nothing.
+  // The device's free needs host memory. If it fails for lack of host memory, it changes nothing
+  // and can be repeated.
   void free(DeviceAddress address, size_t) override {
     if (!device_.free(address).ok()) World::must(device_.free(address));
   }
@@ -319,7 +320,7 @@ class DeviceSource final : public SegmentSource {
   Device& device_;
 };
 
-std::vector<HostFaultScenario> plain_segments() {
+std::vector<HostFaultScenario> plain_segment_scenarios() {
   const auto use_source = [](World& w) {
     PoolOptions options;
     options.source = std::make_shared<DeviceSource>(w.device());
@@ -361,8 +362,9 @@ std::vector<HostFaultScenario> plain_segments() {
 
 std::vector<HostFaultScenario> paged_host_fault_scenarios() {
   std::vector<HostFaultScenario> all;
-  for (auto&& part : {stitching(), stitching_while_the_device_fails(), trimming(), reclaiming(),
-                      pausing(), checkpoints(), observers(), plain_segments()}) {
+  for (auto&& part : {stitch_scenarios(), stitch_scenarios_with_device_faults(), trim_scenarios(),
+                      reclaim_scenarios(), pause_scenarios(), checkpoint_scenarios(),
+                      observer_scenarios(), plain_segment_scenarios()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

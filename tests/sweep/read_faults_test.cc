@@ -28,7 +28,7 @@ void expect_errors_for(const std::string& bytes, const ReadOptions& options) {
       snapshot = read_snapshot("run", std::move(source), options);
       has_failed = fault.has_failed();
     }
-    if (snapshot.ok()) continue;  // the failure did not matter, for example for a cache
+    if (snapshot.ok()) continue;  // the failed read was optional, for example that of a cache
     ASSERT_TRUE(has_failed) << snapshot.status().message();
     EXPECT_TRUE(snapshot.status().is(StatusKind::kFormat)) << snapshot.status().message();
     EXPECT_EQ(snapshot.status().message(), "run: reading needs more memory than is available");

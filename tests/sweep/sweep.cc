@@ -27,11 +27,12 @@ std::vector<NamedFault> single_faults() {
 std::vector<SweepCase> combine(const std::vector<SweepCase>& settings,
                                const std::vector<NamedFault>& faults) {
   std::vector<SweepCase> all;
-  for (const SweepCase& setting : settings) {
+  for (uint64_t setting = 0; setting < settings.size(); ++setting) {
     for (const NamedFault& fault : faults) {
-      all.push_back(setting);
+      all.push_back(settings[setting]);
       all.back().name += fault.name;
       all.back().fault = fault.rule;
+      all.back().setting = setting;
     }
   }
   return all;

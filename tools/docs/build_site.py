@@ -11,6 +11,7 @@ and the API reference from the public headers (Doxygen).
 Fails if a command or a public header has no page.
 Needs mkdocs, its theme material, and doxygen; scripts/docs installs them."""
 
+import os
 import pathlib
 import re
 import shutil
@@ -97,10 +98,10 @@ def write_header_list():
 
 
 def page_name(header):
-    """Returns Doxygen's name for the page of a header. Names that occur twice get their folder."""
-    same = list((ROOT / "include" / "ashlar").rglob(header.name))
-    path = header.name if len(same) == 1 else \
-        header.relative_to(ROOT / "include" / "ashlar").as_posix()
+    """Returns Doxygen's name for the page of a header. Headers with the same name get their paths
+    below the folder that contains all of them."""
+    folders = [same.parent for same in (ROOT / "include" / "ashlar").rglob(header.name)]
+    path = header.relative_to(os.path.commonpath(folders)).as_posix()
     return path.replace("_", "__").replace("/", "_2").replace(".", "_8") + ".html"
 
 

@@ -3,7 +3,7 @@
 """Doxygen input filter: turns the plain comments of a public header into documentation comments.
 
 The comment at the start of the file documents the file; a comment line documents the declaration
-below it; a comment behind a declaration documents that declaration.
+below the line; a comment after a declaration, on its line, documents that declaration.
 
   comment_filter.py FILE"""
 

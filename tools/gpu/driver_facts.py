@@ -234,7 +234,8 @@ def in_capture(name, action, mode=GLOBAL, other_thread=False, thread_mode=None):
 
 
 def destroy_capturing_stream():
-    """Destroys a stream during its capture, which in_capture would use again afterwards.
+    """Destroys a stream during its capture. Does not use in_capture, which needs the stream
+    afterwards.
 
     A call that captures forbid shows whether the capture is still active.
     """
@@ -406,7 +407,8 @@ def host_memory_costs(size):
 
 
 def costs():
-    """Measures the cost of calls. Each figure includes that of a Python call, the first figure."""
+    """Measures the cost of calls. Each figure includes the cost of a Python call, which is the
+    first figure."""
     s, e = stream(), event()
     _, at = allocate(MIB)
     handle = ctypes.create_string_buffer(64)

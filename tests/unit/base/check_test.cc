@@ -22,7 +22,7 @@ TEST(CheckDeathTest, CallsTheHandlerAndAbortsOnViolation) {
       "failed: broken invariant: 1 \\+ 1 == 3 \\(.*check_test.cc");
 }
 
-TEST(CheckTest, DoesNothingWhenTheConditionHolds) {
+TEST(CheckTest, DoesNothingWhenConditionHolds) {
   int evaluated = 0;
   ASHLAR_CHECK(++evaluated == 1);
   EXPECT_EQ(evaluated, 1);

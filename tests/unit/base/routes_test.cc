@@ -22,15 +22,15 @@ bool is_misuse(const Status& status) { return status.is(StatusKind::kInvalidArgu
 
 TEST(RoutesTest, RoutesToTheLatestAcceptingPool) {
   Routes routes;
-  EXPECT_TRUE(routes.pool_for(kStream).is_default());
+  EXPECT_TRUE(routes.pool_id_for(kStream).is_default());
   EXPECT_TRUE(routes.begin(kPool, everything()).ok());
   EXPECT_TRUE(routes.begin(kOther, [](StreamId stream) { return stream == kStream; }).ok());
-  EXPECT_EQ(routes.pool_for(kStream), kOther);
-  EXPECT_EQ(routes.pool_for(kDefaultStream), kPool);
+  EXPECT_EQ(routes.pool_id_for(kStream), kOther);
+  EXPECT_EQ(routes.pool_id_for(kDefaultStream), kPool);
   EXPECT_TRUE(routes.end(kPool).ok());
-  EXPECT_TRUE(routes.pool_for(kDefaultStream).is_default());
+  EXPECT_TRUE(routes.pool_id_for(kDefaultStream).is_default());
   EXPECT_TRUE(routes.begin(kPool, everything()).ok());
-  EXPECT_EQ(routes.pool_for(kStream), kPool) << "routed again, so it is the latest";
+  EXPECT_EQ(routes.pool_id_for(kStream), kPool) << "routed again, so it is the latest";
 }
 
 TEST(RoutesTest, RoutingRetainsThePoolAfterRoutingEnds) {

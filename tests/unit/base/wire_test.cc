@@ -8,7 +8,7 @@
 namespace ashlar {
 namespace {
 
-TEST(Wire, ReadsWhatWasWritten) {
+TEST(Wire, ValuesSurviveRoundTrip) {
   WireWriter writer;
   writer.append_number(uint8_t{7})
       .append_number(int32_t{-2})

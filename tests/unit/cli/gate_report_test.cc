@@ -14,7 +14,8 @@ namespace {
 using ::testing::HasSubstr;
 
 GateReport report() {
-  GateReport report = {.base = "main.pickle", .now = "a<b>&\"c\"|`d`\x1b.pickle", .result = {}};
+  GateReport report = {
+      .base = "main.pickle", .now = "a<b>&\"c\"|`d`\x1b.pickle", .notes = {}, .result = {}};
   report.result.checks = {{.name = "peak requested",
                            .unit = GateUnit::kBytes,
                            .base = 1000,

@@ -15,6 +15,8 @@ TEST(StackTextTest, ShortensPaths) {
   EXPECT_EQ(short_path("/srv/jobs/llm/train.py"), "llm/train.py");
   EXPECT_EQ(short_path("llm/train.py"), "llm/train.py");
   EXPECT_EQ(short_path("train.py"), "train.py");
+  EXPECT_EQ(short_path("C:\\jobs\\llm\\train.py"), "llm\\train.py");
+  EXPECT_EQ(short_path("C:\\venv\\lib\\site-packages\\torch\\storage.py"), "torch\\storage.py");
   EXPECT_EQ(short_path("/train.py"), "/train.py");
   EXPECT_EQ(short_path(""), "");
 }
@@ -25,6 +27,15 @@ TEST(StackTextTest, ShowsInnermostFrames) {
   const Frame outer = {.name = "<module>", .filename = "train.py", .line = 20};
   EXPECT_EQ(stack_lines({&inner, &middle, &outer}, 2),
             (std::vector<std::string>{"forward  llm/model.py:3", "train  train.py:9"}));
+}
+
+TEST(StackTextTest, OmitsUnknownFilesAndLines) {
+  const Frame label = {.name = "backward pass (autograd thread)"};
+  const Frame native = {.name = "at::Tensor at::native::add<float>(long)", .filename = "??"};
+  const Frame no_line = {.name = "init", .filename = "/srv/llm/fake.py", .line = 0};
+  EXPECT_EQ(stack_lines({&label, &native, &no_line}, 3),
+            (std::vector<std::string>{"backward pass (autograd thread)", "at::native::add<float>",
+                                      "init  llm/fake.py"}));
 }
 
 TEST(StackTextTest, StatesThatNoStackWasRecorded) {

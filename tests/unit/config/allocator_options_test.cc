@@ -104,7 +104,7 @@ TEST(AllocatorOptionsTest, SecondTextChangesOnlyNamedOptions) {
   EXPECT_EQ(again, wanted);
 }
 
-TEST(AllocatorOptionsTest, CompatResetsWhatPyTorchResets) {
+TEST(AllocatorOptionsTest, CompatResetsSameOptionsAsPytorch) {
   const AllocatorOptions base = parse(std::string(kResetByPytorch) +
                                       ",compat:pytorch,large_segment_size_mb:24,"
                                       "per_process_memory_fraction:0.5");

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <string>
 
 namespace ashlar {
 namespace {
@@ -39,6 +40,12 @@ TEST(NearestNameTest, SuggestsNothingForDistantNames) {
 TEST(NearestNameTest, SuggestsNothingForEmptyInput) {
   EXPECT_EQ(nearest_name("", kKnown), std::nullopt);
   EXPECT_EQ(nearest_name("info", {}), std::nullopt);
+}
+
+TEST(NearestNameTest, SkipsLongNames) {
+  const std::string name(size_t{1} << 27U, 'i');  // a table of distances would take 5 GiB
+  const std::array<std::string_view, 2> known = {name, "info"};
+  EXPECT_EQ(nearest_name("inof", known), "info");
 }
 
 TEST(NearestNameTest, SuggestsNoNameWithoutCommonLetters) {

@@ -93,6 +93,19 @@ TEST(RoundupDivisionsTest, RejectsInvalidSizes) {
   EXPECT_THAT(error_for("[65536:4]"), HasSubstr("has \"65536\", which is out of range"));
 }
 
+// PyTorch applies an entry for a larger size to the last slot, and the last such entry wins.
+TEST(RoundupDivisionsTest, CompatAppliesLargerSizesToLastSlot) {
+  const auto last_slot = [](const std::string& value) {
+    const Result<AllocatorOptions> options = parse(value + ",compat:pytorch");
+    EXPECT_TRUE(options.ok()) << options.status().to_string();
+    return options.ok() ? options->roundup_power2_divisions.back() : 0;
+  };
+  EXPECT_EQ(last_slot("[1:2,65536:4]"), 4U);
+  EXPECT_EQ(last_slot("[32768:2,65536:4,1048576:8]"), 8U);
+  EXPECT_EQ(last_slot("[1:2,65536:4,>:8]"), 4U) << "no slot is above the last one";
+  EXPECT_THAT(parse("[64:8,64:8],compat:pytorch").status().message(), HasSubstr("\"64\" twice"));
+}
+
 TEST(RoundupDivisionsTest, RejectsDuplicatesAndMisplacedGreaterSign) {
   EXPECT_THAT(error_for("[]"), HasSubstr("\"[]\" is an empty list"));
   EXPECT_THAT(error_for("[64:8,64:8]"), HasSubstr("has \"64\" twice"));

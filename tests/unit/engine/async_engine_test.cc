@@ -244,7 +244,7 @@ TEST_F(AsyncEngineTest, OutOfMemoryMessageHasNumbers) {
   const Status full = allocation_error(100 * kMiB);
   expect_kind(full, StatusKind::kOutOfMemory);
   EXPECT_THAT(full.message(), AllOf(HasSubstr("tried to allocate 100"), HasSubstr("64.00 MiB free"),
-                                    HasSubstr("960.00 MiB are allocated")));
+                                    HasSubstr("960.00 MiB is allocated")));
   EXPECT_EQ(engine_->stats().ooms, 1);
 }
 

@@ -50,7 +50,7 @@ class ClassicComponentsTest : public ::testing::Test {
   Tracer tracer_{hooks_};
   ReturnQueue return_queue_;
   PoolTable pools_{stats_, return_queue_, {}};
-  BlockHeap heap_{{options_, sizes_, stats_, tracer_, addresses_}};
+  BlockHeap heap_{{sizes_, stats_, tracer_, addresses_}};
 };
 
 TEST_F(ClassicComponentsTest, HeapSplitsOnAllocateAndMergesOnFree) {

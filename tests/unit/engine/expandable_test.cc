@@ -45,6 +45,35 @@ TEST_F(ExpandableTest, GrowsInPlaceAndUnmapsWhenAllIsFree) {
   EXPECT_EQ(calls(DeviceCall::kReserve), 1U);
 }
 
+// Adopts two mapped ranges of a segment whose addresses begin 20 MiB before the first range.
+TEST_F(ExpandableTest, AdoptsMappedRangesOfRecordedSegment) {
+  start_expandable();
+  const DeviceAddress begin(uint64_t{1} << 40);
+  SnapshotSegment low;
+  low.is_expandable = low.is_large = true;
+  low.address = begin + 20 * kMiB;
+  low.total_bytes = 20 * kMiB;
+  low.blocks = {{low.address, 8 * kMiB, 8 * kMiB, SnapshotBlockState::kAllocated, {}},
+                {low.address + 8 * kMiB, 12 * kMiB, 0, SnapshotBlockState::kInactive, {}}};
+  SnapshotSegment high = low;
+  high.address = begin + 60 * kMiB;
+  high.blocks = {{high.address, 20 * kMiB, 20 * kMiB, SnapshotBlockState::kAllocated, {}}};
+  const SnapshotSegment parts[] = {low, high};
+  const Result<std::vector<ClassicBlock*>> blocks = engine_->adopt_expandable(parts, begin);
+  ASSERT_TRUE(blocks.ok()) << blocks.status().to_string();
+  ASSERT_EQ(blocks->size(), 2U);
+  EXPECT_EQ((*blocks)[1]->address - (*blocks)[0]->address, 40 * kMiB);
+  EXPECT_EQ(reserved_mib(), 40);
+  EXPECT_TRUE(engine_->validate().ok()) << engine_->validate().to_string();
+  EXPECT_EQ(allocate(12 * kMiB)->address, (*blocks)[0]->end()) << "the free block is reused";
+  EXPECT_EQ(allocate(20 * kMiB)->end(), (*blocks)[0]->address) << "the lowest hole is mapped";
+  EXPECT_EQ(reserved_mib(), 60);
+  high.total_bytes = high.blocks[0].bytes = 19 * kMiB;
+  EXPECT_TRUE(
+      engine_->adopt_expandable({&high, 1}, begin).status().is(StatusKind::kInvalidArgument))
+      << "not a whole granule";
+}
+
 TEST_F(ExpandableTest, SmallSegmentsGrowByTwoMiB) {
   start_expandable();
   allocate(512);
@@ -54,7 +83,7 @@ TEST_F(ExpandableTest, SmallSegmentsGrowByTwoMiB) {
   EXPECT_EQ(calls(DeviceCall::kReserve), 1U);
 }
 
-TEST_F(ExpandableTest, LargeRequestsMapOnlyWhatTheyNeed) {
+TEST_F(ExpandableTest, LargeRequestsMapOnlyNeededGranules) {
   start_expandable();
   allocate(100 * kMiB);
   EXPECT_EQ(reserved_mib(), 100);
@@ -300,6 +329,46 @@ TEST_F(ExpandableTest, OverflowPoolsDoNotLendExpandableBlocks) {
   end_route(lender);
   inject_out_of_memory(DeviceCall::kCreate, 1);
   EXPECT_NE(allocate(40 * kMiB)->address, cached);
+}
+
+// Segments of a pool's own source are plain, even if expandable segments are on.
+class PlainSource final : public SegmentSource {
+ public:
+  explicit PlainSource(Device& device) : device_(device) {}
+  Result<DeviceAddress> allocate(size_t bytes, StreamId) override {
+    return device_.allocate(bytes);
+  }
+  void free(DeviceAddress address, size_t) override { EXPECT_TRUE(device_.free(address).ok()); }
+
+ private:
+  Device& device_;
+};
+
+TEST_F(ExpandableTest, SegmentsOfSourcesAreSplitLikePlainOnes) {
+  AllocatorOptions options;
+  options.expandable_segments = true;
+  options.max_split_bytes = 30 * kMiB;
+  start(options);
+  const PoolId pool{0, 1};
+  must(engine_->create_pool(pool, {.source = std::make_shared<PlainSource>(device())}));
+  route(pool);
+  EXPECT_EQ(allocate(11 * kMiB)->bytes, 12 * kMiB) << "1 MiB is not split off";
+  EXPECT_EQ(allocate(31 * kMiB - 512)->bytes, 32 * kMiB) << "not split from max_split_bytes on";
+  EXPECT_EQ(allocate(10 * kMiB + 512)->bytes, 10 * kMiB + 512) << "2 MiB - 512 B are split off";
+}
+
+TEST_F(ExpandableTest, LentBlocksAreSplitLikePlainOnes) {
+  start_expandable();
+  const PoolId pool{0, 1};
+  must(engine_->create_pool(
+      pool, {.source = std::make_shared<PlainSource>(device()), .use_on_oom = true}));
+  route(pool);
+  const DeviceAddress cached = cache(12 * kMiB);
+  end_route(pool);
+  inject_out_of_memory(DeviceCall::kCreate, 1);
+  Block* lent = allocate(11 * kMiB);
+  EXPECT_EQ(lent->address, cached);
+  EXPECT_EQ(lent->bytes, 12 * kMiB) << "1 MiB is not split off";
 }
 
 TEST_F(ExpandableTest, RetriedAccessorIsAddedOnce) {

@@ -53,7 +53,7 @@ TEST_F(ReclaimTest, ReportsWhenDeviceStaysFull) {
   EXPECT_EQ(stats().alloc_retries, 1);
   EXPECT_EQ(stats().ooms, 1);
   EXPECT_THAT(status.message(), HasSubstr("40.00 MiB"));
-  EXPECT_THAT(status.message(), HasSubstr("20.00 MiB are allocated"));
+  EXPECT_THAT(status.message(), HasSubstr("20.00 MiB is allocated"));
   free(kept);
 }
 
@@ -67,7 +67,7 @@ TEST_F(ReclaimTest, ReportHasCapacityLimitAndAdvice) {
   const std::string message = allocation_error(120 * kMiB).message();
   for (const char* wanted : {"tried to allocate 120.00 MiB", "device 0", "400.00 MiB in total",
                              "268.00 MiB free", "limit of this process is 200.00 MiB",
-                             "114.00 MiB are allocated", "18.00 MiB are reserved"}) {
+                             "114.00 MiB is allocated", "18.00 MiB is reserved"}) {
     EXPECT_THAT(message, HasSubstr(wanted));
   }
   EXPECT_THAT(message, Not(HasSubstr("expandable_segments:True"))) << "18 MiB would not help";
@@ -77,6 +77,20 @@ TEST_F(ReclaimTest, ReportHasCapacityLimitAndAdvice) {
   free(kept);
   free(other);
   free(part);
+}
+
+TEST_F(ReclaimTest, ReportNamesMemoryCachedByPrivatePools) {
+  start();
+  const PoolId pool{0, 1};
+  route(pool);
+  Block* kept = allocate(30 * kMiB);
+  cache(40 * kMiB);
+  end_route(pool);
+  inject_out_of_memory(DeviceCall::kAllocate, 2);
+  const std::string message = allocation_error(50 * kMiB).message();
+  EXPECT_THAT(message, HasSubstr("30.00 MiB is allocated; 40.00 MiB is reserved but not allocated, "
+                                 "of which 40.00 MiB is cached by private pools."));
+  free(kept);
 }
 
 TEST_F(ReclaimTest, RunsCallbacksBeforeDeviceCall) {

@@ -73,7 +73,7 @@ Snapshot sample_snapshot() {
       {.name = "inner", .filename = "a \"b\"\\\n\x01é.py", .line = 70000, .extra = {}});
   made.tables.frames.push_back({.name = "outer",
                                 .filename = std::string(300, 'x'),
-                                .line = -1,
+                                .line = 0,
                                 .extra = {{"fx_node_op", "call_function"}}});
   made.tables.stacks.push_back({.frames = {1, 2}, .forward = {}});
   made.tables.stacks.push_back({.frames = {2}, .forward = {"File \"m.py\", line 3"}});

@@ -176,6 +176,17 @@ TEST(SnapshotSchema, DistinguishesAnEmptyStackFromNone) {
   EXPECT_TRUE(snapshot->tables.stacks[stack.value()].frames.empty());
 }
 
+TEST(SnapshotSchema, ReadsLineMinusOneAsUnknown) {
+  for (const std::string& line : {number(-1), large_number(UINT64_MAX)}) {
+    const std::string frame =
+        dict({{"name", string("f")}, {"filename", string("f.py")}, {"line", line}});
+    const Result<Snapshot> snapshot = read(file_with_entries(
+        {dict({{"action", string("alloc")}, {"size", number(1)}, {"frames", list({frame})}})}));
+    ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
+    EXPECT_EQ(snapshot->tables.frames[1].line, 0);
+  }
+}
+
 TEST(SnapshotSchema, KeepsCompilerFieldsAndForwardStacks) {
   const std::string augmented = dict({{"name", string("f")},
                                       {"filename", string("g")},

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Utf8, AcceptsWhatPythonAccepts) {
+TEST(Utf8, AcceptsSameTextAsPython) {
   for (const std::string_view good :
        {"", "plain ascii of more than eight", "é", "€", "\xf0\x9f\x98\x80", "\xed\xb2\x80"}) {
     EXPECT_TRUE(is_utf8(good)) << good;

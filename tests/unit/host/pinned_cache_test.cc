@@ -22,8 +22,8 @@ class PinnedCacheTest : public ::testing::Test {
   }
   PinnedBlock* take(size_t bytes) { return cache().take(sizes().fit(bytes)); }
 
-  const PinnedSizes& sizes() {
-    if (sizes_ == nullptr) sizes_ = std::make_unique<PinnedSizes>(options_);
+  const PinnedSizePolicy& sizes() {
+    if (sizes_ == nullptr) sizes_ = std::make_unique<PinnedSizePolicy>(options_);
     return *sizes_;
   }
   PinnedCache& cache() {
@@ -35,7 +35,7 @@ class PinnedCacheTest : public ::testing::Test {
 
  private:
   std::deque<PinnedBlock> blocks_;
-  std::unique_ptr<PinnedSizes> sizes_;
+  std::unique_ptr<PinnedSizePolicy> sizes_;
   std::unique_ptr<PinnedCache> cache_;
 };
 

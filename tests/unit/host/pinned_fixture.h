@@ -89,8 +89,8 @@ class PinnedTest : public ::testing::Test {
   std::unique_ptr<PinnedAllocator> allocator_;
 
  private:
-  // Declared after the allocator, whose destructor waits for these streams; the fixture's
-  // destructor resumes them first.
+  // The paused streams. The fixture's destructor resumes them before the members are destroyed,
+  // because the allocator's destructor waits for them.
   std::vector<std::pair<DeviceIndex, StreamId>> busy_;
 };
 

@@ -45,17 +45,67 @@ class Sample final : public StatusSource {
 class LiveHandlerTest : public ::testing::Test {
  protected:
   Response get(std::string_view path, std::string_view query = "") {
-    return handler_.handle({http::Method::kGet, path, query});
+    return handler_.handle({.path = path, .query = query});
+  }
+  Response get_metrics(std::string_view accept) {
+    return handler_.handle({.path = "metrics", .accept = accept});
   }
 
   Sample sample_;
   LiveHandler handler_{sample_};
 };
 
-TEST_F(LiveHandlerTest, MetricsHaveTypesAndUnits) {
+TEST_F(LiveHandlerTest, SendsPrometheusTextByDefault) {
   const Response response = get("metrics");
   EXPECT_EQ(response.code, 200);
-  EXPECT_THAT(response.type, HasSubstr("application/openmetrics-text; version=1.0.0"));
+  EXPECT_EQ(response.type, "text/plain; version=0.0.4; charset=utf-8");
+  EXPECT_THAT(response.body, HasSubstr("# TYPE ashlar_build_info gauge\n"));
+  EXPECT_THAT(response.body, HasSubstr("# TYPE ashlar_reserved_bytes gauge\n"));
+  EXPECT_THAT(response.body, HasSubstr("# TYPE ashlar_ooms_total counter\n"
+                                       "ashlar_ooms_total{allocator=\"3\""));
+  EXPECT_THAT(response.body, Not(HasSubstr("# UNIT")));
+  EXPECT_THAT(response.body, Not(HasSubstr("\n# EOF")));
+  EXPECT_THAT(response.body, EndsWith("\n"));
+}
+
+TEST_F(LiveHandlerTest, NegotiatesMetricsFormat) {
+  constexpr std::string_view kOpenMetrics =
+      "application/openmetrics-text; version=1.0.0; charset=utf-8";
+  for (const char* accept : {
+           "application/openmetrics-text",
+           "application/openmetrics-text;version=1.0.0",
+           "application/openmetrics-text, text/plain",
+           "application/openmetrics-text, */*",
+           "application/*;q=0.2",
+           // Prometheus 2 and 3.
+           "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;"
+           "q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+           "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+           "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;"
+           "escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+       }) {
+    EXPECT_EQ(get_metrics(accept).type, kOpenMetrics) << accept;
+    EXPECT_THAT(get_metrics(accept).body, EndsWith("\n# EOF\n")) << accept;
+  }
+  for (const char* accept : {
+           "",
+           "*/*",
+           "text/plain",
+           "text/html,application/xhtml+xml,*/*;q=0.8",
+           "text/plain;version=0.0.4;q=1,*/*;q=0.1",  // Prometheus before OpenMetrics
+           "text/plain, application/openmetrics-text;q=0.9",
+           "application/openmetrics-text;q=0",
+           "application/openmetrics-text;q=0, text/plain;q=0",
+           "application/openmetrics-text;version=2.0.0, */*;q=0.1",
+           "application/json",
+       }) {
+    EXPECT_EQ(get_metrics(accept).type, "text/plain; version=0.0.4; charset=utf-8") << accept;
+  }
+}
+
+TEST_F(LiveHandlerTest, OpenMetricsTextHasTypesAndUnits) {
+  const Response response = get_metrics("application/openmetrics-text");
+  EXPECT_THAT(response.body, HasSubstr("# TYPE ashlar_build info\n"));
   EXPECT_THAT(response.body, HasSubstr("# TYPE ashlar_reserved_bytes gauge\n"
                                        "# UNIT ashlar_reserved_bytes bytes\n"));
   EXPECT_THAT(response.body, HasSubstr("# TYPE ashlar_ooms counter\n"));
@@ -70,8 +120,7 @@ TEST_F(LiveHandlerTest, MetricsHaveTypesAndUnits) {
 TEST_F(LiveHandlerTest, ExportsPinnedMemoryMetrics) {
   const std::string all = get("metrics").body;
   const std::string labels = "{host_allocator=\"5\",backend=\"s\\\"i\\\\m\\n\",device=\"1\"}";
-  EXPECT_THAT(all, HasSubstr("# TYPE ashlar_host_reserved_bytes gauge\n"
-                             "# UNIT ashlar_host_reserved_bytes bytes\n"));
+  EXPECT_THAT(all, HasSubstr("# TYPE ashlar_host_reserved_bytes gauge\n"));
   EXPECT_THAT(all, HasSubstr("\nashlar_host_reserved_bytes" + labels + " 8192\n"));
   EXPECT_THAT(all, HasSubstr("\nashlar_host_pending_bytes" + labels + " 1024\n"));
   EXPECT_THAT(all, HasSubstr("\nashlar_host_blocks" + labels + " 2\n"));
@@ -81,7 +130,7 @@ TEST_F(LiveHandlerTest, ExportsPinnedMemoryMetrics) {
 }
 
 TEST_F(LiveHandlerTest, EscapesLabels) {
-  const std::string all = get("metrics").body;
+  const std::string all = get_metrics("application/openmetrics-text").body;
   EXPECT_EQ(all.find("# EOF"), all.find("\\n# EOF") + 2) << "the first one is within a label";
   EXPECT_EQ(all.rfind("\n# EOF\n"), all.find("\n# EOF\n")) << "only the last one has its own line";
   EXPECT_THAT(all, Not(HasSubstr("\xff")));

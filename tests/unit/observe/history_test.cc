@@ -322,6 +322,26 @@ TEST_F(HistoryTest, ProviderFramesComeFirst) {
   EXPECT_EQ(tables.frames[tables.stacks[read.value()].frames[0]].name, "python7");
 }
 
+TEST_F(HistoryTest, RecorderReplacesStacks) {
+  HistoryOptions options;
+  options.context = RecordContext::kAll;
+  options.native_stacks = false;
+  uint32_t last = 0;
+  ASSERT_TRUE(history_.start(options, [&] { return recorded_stack_id(++last); }).ok());
+  TraceEntry entry = make_entry(1);
+  entry.stack = history_.capture(RecordContext::kState, nullptr);
+  EXPECT_EQ(entry.stack, recorded_stack_id(1));
+  history_.record(entry);
+  EXPECT_EQ(history_.stacks_in_use(), std::vector<StackId>{recorded_stack_id(1)});
+  EXPECT_EQ(trace()[0].stack, recorded_stack_id(1));
+  SnapshotTables tables;
+  StackTable::SnapshotCache cache;
+  EXPECT_EQ(history_.stacks().add_to(tables, entry.stack, cache, Symbolizer()), StackId());
+  options.native_stacks = true;
+  start(options);
+  EXPECT_FALSE(is_recorded_stack(history_.capture(RecordContext::kState, nullptr)));
+}
+
 TEST_F(HistoryTest, RejectsStacksWithoutSource) {
   HistoryOptions options;
   options.context = RecordContext::kAll;

@@ -313,7 +313,7 @@ TEST_P(ImportsTest, ReportsTheFirstOfSeveralErrors) {
 
 // --- failures
 
-// Opens, uses and closes an import while the n-th device call fails, for every n.
+// Opens and closes an import while the n-th device call fails, for every n.
 TEST_P(ImportsTest, SurvivesFailureOfAnyCall) {
   SharedBlock block = share_block(50 * kMiB);
   const size_t mapped_before = importer_.used_bytes();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two simulated machines in one process, which represent two processes: the allocator of one shares
-// memory, the allocator of the other opens it. The memory is real, so that contents can be
+// Two simulated machines in one process, which represent two processes: the exporter's allocator
+// shares memory, and the importer's allocator opens it. The memory is real, so that contents can be
 // compared.
 #pragma once
 

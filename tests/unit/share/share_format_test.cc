@@ -200,6 +200,27 @@ TEST(ShareFormatTest, AcceptsBareAllocationHandle) {
   EXPECT_EQ(handle->offset, 0U);
 }
 
+TEST(ShareFormatTest, AcceptsAllocationHandleOfPyTorch) {
+  for (const char version : {'\1', '\2'}) {
+    const std::string bytes = std::string{version, 'c'} + std::string(64, 'h');
+    const Result<ShareHandle> handle = parse_share_handle(bytes);
+    ASSERT_TRUE(handle.ok()) << handle.status().to_string();
+    EXPECT_TRUE(handle->is_bare);
+    EXPECT_EQ(handle->allocation[0], 'h');
+  }
+}
+
+TEST(ShareFormatTest, RejectsOtherHandlesOfPyTorch) {
+  const auto error_of = [](const std::string& bytes) {
+    const Status failure = parse_share_handle(bytes).status();
+    EXPECT_EQ(failure.kind(), StatusKind::kFormat);
+    return failure.message();
+  };
+  EXPECT_THAT(error_of(std::string("\1e") + std::string(40, 'x')), HasSubstr("expandable segment"));
+  EXPECT_THAT(error_of(std::string("\3c") + std::string(64, 'h')), HasSubstr("expected 1 to 2"));
+  EXPECT_THAT(error_of(std::string("\1c") + std::string(63, 'h')), HasSubstr("65 bytes"));
+}
+
 // Arbitrary bytes are either rejected, or parsed to a value that serializes to the same bytes.
 TEST(ShareFormatTest, ParsesOrRejectsRandomChanges) {
   const uint64_t seed = 20261115;

@@ -88,7 +88,7 @@ TEST_F(StitchedShareTest, FreedBlockIsNotStitchedWhileImported) {
   fill_device();
   expect_pattern(seen);
   exporter_.allocator->trim();
-  EXPECT_EQ(exporter_.used_bytes(), kBlockBytes) << "all that is left is what is shared";
+  EXPECT_EQ(exporter_.used_bytes(), kBlockBytes) << "only the shared memory is left";
   EXPECT_EQ(exporter_.active_bytes(), static_cast<int64_t>(kBlockBytes));
   expect_pattern(seen);
 

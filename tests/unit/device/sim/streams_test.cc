@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "device/sim/sim_device.h"
 #include "machine_fixture.h"
 
 namespace ashlar::sim {
@@ -99,7 +100,8 @@ TEST(SimStreamsTest, MachineIsDestroyedWithQueuedAndPausedWork) {
   EXPECT_EQ(ran, 0);
 }
 
-// Eight threads use shared and private streams, which events order.
+// Eight threads use one shared stream and one private stream each. An event makes each private
+// stream wait for the shared stream.
 TEST(SimStreamsConcurrencyTest, ManyThreadsQueueRecordWaitAndMap) {
   const std::unique_ptr<Machine> machine = make_machine(small_options());
   Device& device = machine->device(kFirst);
@@ -137,6 +139,59 @@ TEST(SimStreamsConcurrencyTest, ManyThreadsQueueRecordWaitAndMap) {
   EXPECT_EQ((*machine->memory(kFirst).try_view<uint64_t>(counter, 1))[0], 800u);
   ASSERT_TRUE(device.free(counter).ok());
   EXPECT_EQ(device.memory_stats()->free_bytes, kGiB);
+}
+
+TEST(SimStreamsTest, GraphAndLaunchesRetainObjects) {
+  const std::unique_ptr<Machine> machine = make_machine(small_options());
+  auto& device = dynamic_cast<SimDevice&>(machine->device(kFirst));
+  const StreamId stream = *device.create_stream({});
+  auto object = std::make_shared<const int>(1);
+  const std::weak_ptr<const int> retained = object;
+  EXPECT_TRUE(device.retain_in_graph(stream, object).is(StatusKind::kInvalidArgument));
+  ASSERT_TRUE(device.begin_capture(stream, CaptureMode::kGlobal).ok());
+  ASSERT_TRUE(device.retain_in_graph(stream, std::move(object)).ok());
+  ASSERT_TRUE(device.call_host(stream, [] {}).ok());
+  const GraphId graph = *device.end_capture(stream);
+  EXPECT_FALSE(retained.expired());
+  ASSERT_TRUE(machine->pause_stream(kFirst, stream).ok());
+  ASSERT_TRUE(device.launch_graph(graph, stream).ok());
+  ASSERT_TRUE(device.destroy_graph(graph).ok());
+  EXPECT_FALSE(retained.expired());
+  ASSERT_TRUE(machine->resume_stream(kFirst, stream).ok());
+  ASSERT_TRUE(device.synchronize_stream(stream).ok());
+  EXPECT_TRUE(retained.expired());
+}
+
+TEST(SimStreamsTest, GraphRetainsObjectsOfGraphThatItContains) {
+  const std::unique_ptr<Machine> machine = make_machine(small_options());
+  auto& device = dynamic_cast<SimDevice&>(machine->device(kFirst));
+  const StreamId stream = *device.create_stream({});
+  auto object = std::make_shared<const int>(1);
+  const std::weak_ptr<const int> retained = object;
+  ASSERT_TRUE(device.begin_capture(stream, CaptureMode::kGlobal).ok());
+  ASSERT_TRUE(device.retain_in_graph(stream, std::move(object)).ok());
+  const GraphId inner = *device.end_capture(stream);
+  ASSERT_TRUE(device.begin_capture(stream, CaptureMode::kGlobal).ok());
+  ASSERT_TRUE(device.launch_graph(inner, stream).ok());
+  const GraphId outer = *device.end_capture(stream);
+  ASSERT_TRUE(device.destroy_graph(inner).ok());
+  EXPECT_FALSE(retained.expired());
+  ASSERT_TRUE(device.destroy_graph(outer).ok());
+  EXPECT_TRUE(retained.expired());
+}
+
+TEST(SimStreamsTest, InvalidatedCaptureReleasesObjects) {
+  const std::unique_ptr<Machine> machine = make_machine(small_options());
+  auto& device = dynamic_cast<SimDevice&>(machine->device(kFirst));
+  const StreamId stream = *device.create_stream({});
+  auto object = std::make_shared<const int>(1);
+  const std::weak_ptr<const int> retained = object;
+  ASSERT_TRUE(device.begin_capture(stream, CaptureMode::kGlobal).ok());
+  ASSERT_TRUE(device.retain_in_graph(stream, object).ok());
+  EXPECT_FALSE(device.is_idle(stream).ok());  // invalidates the capture
+  EXPECT_TRUE(device.retain_in_graph(stream, std::move(object)).is(StatusKind::kInvalidArgument));
+  EXPECT_FALSE(device.end_capture(stream).ok());
+  EXPECT_TRUE(retained.expired());
 }
 
 }  // namespace

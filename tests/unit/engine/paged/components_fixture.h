@@ -54,10 +54,11 @@ class ComponentsFixture : public SimFixture {
   }
 
   // Returns a request on the default pool.
-  SlowRequest request(size_t bytes, StreamId stream = kDefaultStream) ASHLAR_REQUIRES(engine_lock) {
-    SlowRequest slow;
+  SlowPathRequest request(size_t bytes, StreamId stream = kDefaultStream)
+      ASHLAR_REQUIRES(engine_lock) {
+    SlowPathRequest slow;
     slow.request = {bytes, stream, {}};
-    slow.bytes = bytes;
+    slow.block_bytes = bytes;
     slow.is_small = SizePolicy::is_small(bytes);
     slow.pool = &components_->pools.default_pool();
     slow.arena = &components_->pools.arena_of(*slow.pool, stream);
@@ -72,7 +73,7 @@ class ComponentsFixture : public SimFixture {
   }
   // Creates a view of these extents with one free block.
   View& create_view(const std::vector<Extent*>& extents) ASHLAR_REQUIRES(engine_lock) {
-    SlowRequest slow = request(4 * kMiB);
+    SlowPathRequest slow = request(4 * kMiB);
     View& view = **components_->views.create(slow, 64 * kMiB);
     const BlockReservation blocks(*slow.arena);
     const Result<PagedBlock*> block = components_->views.map_at_end(view, extents, slow);

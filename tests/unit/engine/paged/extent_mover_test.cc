@@ -11,14 +11,14 @@ namespace {
 class ExtentMoverTest : public ::testing::Test {
  protected:
   void scan() {
-    find_idle(made_.pool, made_.pool.candidates.arenas(), {&own_, &other_}, &own_,
-              HandMadePool::kGranuleBytes);
+    mark_idle_extents(made_.pool, made_.pool.candidates.arenas(), &own_,
+                      HandMadePool::kGranuleBytes);
   }
   // Adds a view in which the extents of `view` are mapped a second time, but not attached.
   View& add_alias(const View& view) {
     View& alias = made_.add_view(own_, {});
     for (const Slot& slot : view.slots) made_.map(*slot.extent, alias);
-    HandMadePool::reserve_blocks(alias);
+    HandMadePool::reserve_for(alias);
     own_.add_detached(own_.insert_block(alias, {alias.at(0), alias.mapped_bytes}, nullptr));
     return alias;
   }
@@ -48,6 +48,42 @@ TEST_F(ExtentMoverTest, DetachIdleSplitsTheFreeBlock) {
   ASSERT_NE(view.slots[1].detached_block, nullptr);
   EXPECT_TRUE(view.slots[1].detached_block->is_detached());
   EXPECT_TRUE(view.first->is_in_ranges() && view.last->is_in_ranges());
+}
+
+// If the smaller remainder kept the block, detaching all extents of a block one after another would
+// take quadratic time.
+TEST_F(ExtentMoverTest, DetachIdleKeepsTheBlockOfTheLargerRemainder) {
+  EngineLock lock(mutex_);
+  const View& view = made_.add_view(own_, std::vector<size_t>(9, 4 * kMiB));
+  scan();
+  const PagedBlock* const whole = view.first;
+  mover_.detach_idle(*view.slots[2].extent);
+  EXPECT_EQ(view.last, whole);
+  mover_.detach_idle(*view.slots[7].extent);
+  EXPECT_EQ(made_.pool.idle.block_of(view.slots[3].extent->number()), whole);
+}
+
+TEST_F(ExtentMoverTest, DetachIdleWorksInAnyOrder) {
+  EngineLock lock(mutex_);
+  const std::vector<std::vector<size_t>> orders = {
+      {0, 1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1, 0}, {3, 1, 5, 0, 2, 6, 4}, {1, 6, 0, 5, 3, 4, 2}};
+  for (const std::vector<size_t>& order : orders) {
+    const View& view = made_.add_view(own_, std::vector<size_t>(order.size(), 4 * kMiB));
+    scan();
+    for (const size_t slot : order) {
+      mover_.detach_idle(*view.slots[slot].extent);
+      for (size_t i = 0; i < view.slots.size(); ++i) {
+        const Extent& extent = *view.slots[i].extent;
+        if (extent.attached_view == nullptr) continue;
+        const PagedBlock* block = made_.pool.idle.block_of(extent.number());
+        const size_t begin = view.offset_of(*block);
+        EXPECT_TRUE(block->is_in_ranges());
+        EXPECT_LE(begin, view.slots[i].offset);
+        EXPECT_GE(begin + block->bytes, view.slots[i].end());
+      }
+    }
+    EXPECT_EQ(view.attached_count, 0U);
+  }
 }
 
 TEST_F(ExtentMoverTest, TakeRangeAttachesExtentsOfOtherViews) {
@@ -107,6 +143,7 @@ TEST_F(ExtentMoverTest, MoveViewDetachesEverything) {
   EngineLock lock(mutex_);
   View& view = made_.add_view(other_, {4 * kMiB, 4 * kMiB});
   own_.fill_reserve(Arena::kBlocksPerSlot * view.slots.size());
+  own_.reserve_ranges(view.is_small, view.mapped_bytes);
   mover_.move_view(view, own_);
   EXPECT_EQ(view.arena, &own_);
   EXPECT_EQ(view.attached_count, 0U);

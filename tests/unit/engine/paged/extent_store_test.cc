@@ -66,7 +66,7 @@ TEST_F(ExtentStoreTest, LimitCoversMemoryThatIsBeingObtained) {
   EXPECT_FALSE(components_->extents.is_above_limit(512 * kMiB));
   components_->extents.begin_growth(kMiB);
   EXPECT_TRUE(components_->extents.is_above_limit(512 * kMiB));
-  SlowRequest slow = request(512 * kMiB);
+  SlowPathRequest slow = request(512 * kMiB);
   expect_kind(components_->extents.check_limit(slow, 512 * kMiB), StatusKind::kOutOfMemory);
   EXPECT_EQ(slow.device_bytes, 512 * kMiB);
   components_->extents.end_growth(kMiB);

@@ -52,10 +52,21 @@ TEST_F(MissHandlerTest, ReportNamesRequestDeviceAndLimit) {
   const Status failed = allocation_error(48 * kMiB);
   EXPECT_TRUE(failed.is_out_of_memory());
   for (const char* part : {"48.00 MiB", "128.00 MiB in total", "limit of this process is 64.00 MiB",
-                           "32.00 MiB are allocated"}) {
+                           "32.00 MiB is allocated"}) {
     EXPECT_NE(failed.message().find(part), std::string::npos) << part << ": " << failed.message();
   }
   EXPECT_EQ(stats().ooms, 1);
+}
+
+TEST_F(MissHandlerTest, ReportNamesMemoryCachedByPrivatePools) {
+  start({}, 128 * kMiB);
+  route(kPool);
+  free(allocate(64 * kMiB));
+  allocate(16 * kMiB);
+  end_route(kPool);
+  const Status failed = allocation_error(100 * kMiB);
+  EXPECT_NE(failed.message().find("MiB is cached by private pools."), std::string::npos)
+      << failed.message();
 }
 
 TEST_F(MissHandlerTest, RefusesMoreThanTheDeviceHasWithoutPlanning) {

@@ -52,12 +52,12 @@ TEST_F(PendingBlocksTest, PollsAtGrowingIntervals) {
   const StreamId user = busy_stream();
   PagedBlock* block = free_while_used(user);
   must(components_->pending.add(block));
-  EXPECT_FALSE(components_->pending.is_poll_due()) << "not published yet";
+  EXPECT_FALSE(components_->pending.count_hit_and_check_poll()) << "not published yet";
   components_->pending.publish();
   const auto hits_before_poll = [&]() ASHLAR_REQUIRES(engine_lock) {
     must(components_->pending.poll(kDefaultStream));
     int hits = 0;
-    while (!components_->pending.is_poll_due()) ++hits;
+    while (!components_->pending.count_hit_and_check_poll()) ++hits;
     return hits;
   };
   int last = hits_before_poll();
@@ -70,7 +70,7 @@ TEST_F(PendingBlocksTest, PollsAtGrowingIntervals) {
   finish(user);
   EXPECT_EQ(hits_before_poll(), 0) << "a poll that finds a block resets the interval";
   components_->pending.publish();
-  EXPECT_FALSE(components_->pending.is_poll_due());
+  EXPECT_FALSE(components_->pending.count_hit_and_check_poll());
   clean_up(block);
 }
 

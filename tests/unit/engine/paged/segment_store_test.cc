@@ -12,7 +12,7 @@ class SegmentStoreTest : public ComponentsFixture {
  protected:
   PagedBlock* allocate(size_t bytes, size_t segment_bytes, StreamId stream = kDefaultStream)
       ASHLAR_REQUIRES(engine_lock) {
-    SlowRequest slow = request(bytes, stream);
+    SlowPathRequest slow = request(bytes, stream);
     const Result<Block*> block = components_->segments.allocate(slow, segment_bytes);
     EXPECT_TRUE(block.ok()) << block.status().to_string();
     return block.ok() ? static_cast<PagedBlock*>(*block) : nullptr;

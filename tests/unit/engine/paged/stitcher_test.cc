@@ -78,7 +78,7 @@ TEST_F(StitcherTest, RevivedStreamLendsAgain) {
   EXPECT_EQ(stats().reserved_bytes.all.current, held);
 }
 
-TEST_F(StitcherTest, CreatesOnlyWhatIsMissing) {
+TEST_F(StitcherTest, CreatesOnlyMissingMemory) {
   start();
   leave_holes(8 * kMiB, 8);
   const int64_t before = stats().reserved_bytes.all.current;

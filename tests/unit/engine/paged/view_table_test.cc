@@ -25,7 +25,7 @@ TEST_F(ViewTableTest, CountsMappingsAndAddresses) {
 
 TEST_F(ViewTableTest, MapsNothingIfAccessFails) {
   EngineLock lock(components_->mutex);
-  SlowRequest slow = request(4 * kMiB);
+  SlowPathRequest slow = request(4 * kMiB);
   View& view = **components_->views.create(slow, 8 * kMiB);
   const std::vector<Extent*> extents = create({4 * kMiB});
   machine_->inject({.call = DeviceCall::kSetAccess});
@@ -39,7 +39,7 @@ TEST_F(ViewTableTest, MapsNothingIfAccessFails) {
 
 TEST_F(ViewTableTest, UsesFewerAddressesIfTheDeviceHasNoMore) {
   EngineLock lock(components_->mutex);
-  SlowRequest slow = request(4 * kMiB);
+  SlowPathRequest slow = request(4 * kMiB);
   machine_->inject({.call = DeviceCall::kReserve, .status = Status::out_of_memory("none")});
   View& view = **components_->views.create(slow, 8 * kMiB);
   EXPECT_LT(view.reserved.bytes, kGiB / 4);

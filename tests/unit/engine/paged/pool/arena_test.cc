@@ -36,6 +36,7 @@ class ArenaTest : public ::testing::Test {
     }
     arena_.reserve_blocks(Arena::kBlocksPerSlot * view->slots.size());
     arena_.fill_reserve(Arena::kBlocksPerPlacement);
+    arena_.reserve_ranges(is_small, view->mapped_bytes);
     arena_.add_free(
         arena_.insert_block(*view, {view->reserved.begin, view->mapped_bytes}, nullptr));
     pool_.views.push_back(std::move(view));

@@ -52,6 +52,13 @@ TEST(ExtentSizingTest, SizesAddUpToTheNewMemory) {
   EXPECT_TRUE(sizing.extent_sizes({kMiB, false, 0, 0}, 0).empty());
 }
 
+TEST(ExtentSizingTest, LargeGranulesBoundTheNumberOfExtents) {
+  const ExtentSizing sizing(PagedPolicy::kBalanced, kGiB, false);
+  const size_t held = 32 * 1024 * kGiB;
+  const GrowthRequest request{1024 * kGiB, false, held, 0};
+  EXPECT_EQ(sizing.extent_sizes(request, 1024 * kGiB).front(), 8 * kGiB);
+}
+
 TEST(ExtentSizingTest, ShareableExtentsHaveOneSize) {
   const ExtentSizing sizing(PagedPolicy::kLean, kGranule, true);
   const size_t step = sizing.growth_step_bytes(false);

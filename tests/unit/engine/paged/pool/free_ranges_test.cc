@@ -20,6 +20,7 @@ class FreeRangesTest : public ::testing::Test {
   PagedBlock* insert(size_t bytes) {
     blocks_.push_back(std::make_unique<PagedBlock>());
     blocks_.back()->bytes = bytes;
+    ranges_.reserve(bytes);
     ranges_.insert(blocks_.back().get());
     return blocks_.back().get();
   }
@@ -38,11 +39,30 @@ class FreeRangesTest : public ::testing::Test {
 
 TEST_F(FreeRangesTest, EmptyListsVisitNothing) { EXPECT_TRUE(at_least(512).empty()); }
 
+TEST_F(FreeRangesTest, RequestAboveAllReservedSizesVisitsNothing) {
+  PagedBlock* largest = insert(2 * kMiB);
+  EXPECT_EQ(at_least(2 * kMiB), std::vector{largest});
+  for (const size_t bytes : {2 * kMiB + 512, 3 * kMiB, kGiB}) {
+    EXPECT_TRUE(at_least(bytes).empty()) << bytes;
+  }
+  PagedBlock* larger = insert(3 * kMiB);
+  EXPECT_EQ(at_least(2 * kMiB + 512), std::vector{larger});
+  EXPECT_EQ(at_least(2 * kMiB), (std::vector{largest, larger}));
+}
+
 TEST_F(FreeRangesTest, OversizedRequestVisitsNothing) {
   insert(64 * kGiB);
   for (int bit = 30; bit < 64; ++bit) {
     const size_t bytes = size_t{1} << bit;
     EXPECT_EQ(at_least(bytes).size(), bytes <= 64 * kGiB ? 1U : 0U) << bytes;
+  }
+}
+
+TEST_F(FreeRangesTest, HoldsBlocksOfAnySize) {
+  for (int bit = 9; bit < 64; ++bit) insert(size_t{1} << bit);
+  insert(SIZE_MAX - SIZE_MAX % 512);
+  for (int bit = 9; bit < 64; ++bit) {
+    EXPECT_EQ(at_least(size_t{1} << bit).size(), static_cast<size_t>(65 - bit)) << bit;
   }
 }
 

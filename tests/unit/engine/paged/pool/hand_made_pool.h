@@ -19,8 +19,11 @@ class HandMadePool {
 
   explicit HandMadePool(PoolOptions options = {}) : pool({}, std::move(options), false) {}
 
+  // Adds an arena that lends its idle memory.
   Arena& add_arena(StreamId stream) {
-    return pool.add_arena(stream, pool.arenas.size() + 1, addresses_);
+    Arena& arena = pool.add_arena(stream, pool.arenas.size() + 1, addresses_);
+    arena.is_lending = true;
+    return arena;
   }
   // Adds a view with attached, free extents of these sizes, which are multiples of the granule.
   View& add_view(Arena& arena, const std::vector<size_t>& extent_sizes, bool is_small = false) {
@@ -32,7 +35,7 @@ class HandMadePool {
     for (const size_t bytes : extent_sizes) map(add_extent(arena, bytes, is_small), view);
     if (extent_sizes.empty()) return view;
     for (size_t i = 0; i < view.slots.size(); ++i) attach(view, i);
-    reserve_blocks(view);
+    reserve_for(view);
     arena.add_free(arena.insert_block(view, {view.reserved.begin, view.mapped_bytes}, nullptr));
     return view;
   }
@@ -54,10 +57,12 @@ class HandMadePool {
     view.add_slot({view.mapped_bytes, extent.bytes, &extent});
     view.repack(view.slots.size() - 1);
   }
-  // Reserves blocks for the slots of a view that has none reserved, and for the view itself.
-  static void reserve_blocks(View& view) {
+  // Reserves blocks for the slots of a view that has none reserved, and for the view itself, and
+  // lists for its free ranges.
+  static void reserve_for(View& view) {
     view.arena->reserve_blocks(Arena::kBlocksPerSlot * view.slots.size());
     view.arena->fill_reserve(Arena::kBlocksPerPlacement);
+    view.arena->reserve_ranges(view.is_small, view.mapped_bytes);
   }
   // Takes a block out of the arena's free ranges and marks it as allocated.
   static PagedBlock* allocate(Arena& arena, size_t bytes) {

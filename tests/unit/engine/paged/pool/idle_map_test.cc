@@ -3,6 +3,8 @@
 // Tests the scan for idle extents.
 #include "engine/paged/pool/idle_map.h"
 
+#include <set>
+
 #include "unit/engine/paged/pool/hand_made_pool.h"
 
 namespace ashlar::paged {
@@ -11,8 +13,9 @@ namespace {
 class IdleMapTest : public ::testing::Test {
  protected:
   int64_t scan(const std::set<const Arena*>& lenders) {
-    return find_idle(made_.pool, made_.pool.candidates.arenas(), lenders, &own_,
-                     HandMadePool::kGranuleBytes);
+    for (Arena* arena : made_.pool.candidates.arenas()) arena->is_lending = lenders.contains(arena);
+    return mark_idle_extents(made_.pool, made_.pool.candidates.arenas(), &own_,
+                             HandMadePool::kGranuleBytes);
   }
   bool is_idle(const View& view, size_t slot) const {
     return made_.pool.idle.is_idle(view.slots[slot].extent->number());

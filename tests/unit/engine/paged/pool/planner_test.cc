@@ -11,7 +11,7 @@ namespace {
 class PlannerTest : public ::testing::Test {
  protected:
   PlanRequest request(size_t bytes) { return {made_.pool, own_, bytes, false, kGiB}; }
-  Plan plan(size_t bytes) { return planner_.plan(request(bytes), {&own_, &other_}); }
+  Plan plan(size_t bytes) { return planner_.plan(request(bytes)); }
 
   HandMadePool made_;
   Arena& own_ = made_.add_arena(StreamId(1));
@@ -73,7 +73,8 @@ TEST_F(PlannerTest, TakesOnlyMissingBytesAsNewMemory) {
 
 TEST_F(PlannerTest, IgnoresArenasThatDoNotLend) {
   made_.add_view(other_, {32 * kMiB});
-  const Plan found = planner_.plan(request(32 * kMiB), {&own_});
+  other_.is_lending = false;
+  const Plan found = plan(32 * kMiB);
   EXPECT_EQ(found.view, nullptr);
   EXPECT_EQ(found.new_bytes, 32 * kMiB);
 }
@@ -98,7 +99,7 @@ TEST_F(PlannerTest, NeverRemapPoolTakesNewMemory) {
   View& view = never.add_view(arena, {8 * kMiB, 8 * kMiB, 8 * kMiB});
   PagedBlock* kept = HandMadePool::allocate(arena, 8 * kMiB);
   view.reserved.bytes = view.mapped_bytes;
-  const Plan found = planner_.plan({never.pool, arena, 24 * kMiB, false, kGiB}, {&arena});
+  const Plan found = planner_.plan({never.pool, arena, 24 * kMiB, false, kGiB});
   EXPECT_TRUE(found.pieces.empty());
   EXPECT_EQ(found.new_bytes, 24 * kMiB);
   arena.put(kept);

@@ -18,6 +18,7 @@ namespace {
 PagedBlock block_of(size_t bytes) {
   PagedBlock block;
   block.bytes = bytes;
+  block.is_small = bytes <= kSmallLimitBytes;
   return block;
 }
 
@@ -114,6 +115,16 @@ TEST(QuickListsTest, RejectsBlockOfUnusualSize) {
   EXPECT_EQ(quick.head_for(17 * kKiB), &even);
 }
 
+// With no_split, the view of a small block may consist of one large block.
+TEST(QuickListsTest, RejectsLargeBlockOfViewForSmallBlocks) {
+  QuickLists quick;
+  PagedBlock block = block_of(2 * kMiB);
+  ASSERT_TRUE(quick.put(&block));
+  PagedBlock whole_view = block_of(2 * kMiB);
+  whole_view.is_small = true;
+  EXPECT_FALSE(quick.put(&whole_view));
+}
+
 // The fast path searches the lists before it checks the size of the request, so a search must
 // accept any size.
 TEST(QuickListsTest, ImpossibleSizesFindNothing) {
@@ -126,22 +137,27 @@ TEST(QuickListsTest, ImpossibleSizesFindNothing) {
   }
 }
 
-TEST(QuickListsTest, FlushVisitsEachBlockOnce) {
+TEST(QuickListsTest, FlushVisitsEachBlockOfSizeClassOnce) {
   QuickLists quick;
   std::array<PagedBlock, 30> blocks;
   std::set<PagedBlock*> kept;
   for (size_t i = 0; i < blocks.size(); ++i) {
     blocks[i].bytes = 512 * (1 + i % 3);
+    blocks[i].is_small = true;
     if (quick.put(&blocks[i])) kept.insert(&blocks[i]);
   }
   std::set<PagedBlock*> flushed;
-  quick.flush([&](PagedBlock* block) {
+  PagedBlock large = block_of(2 * kMiB);
+  ASSERT_TRUE(quick.put(&large));
+  quick.flush(true, [&](PagedBlock* block) {
     EXPECT_EQ(block->state, BlockState::kFree);
     EXPECT_TRUE(flushed.insert(block).second);
   });
   EXPECT_EQ(flushed, kept);
   for (const size_t bytes : {512, 1024, 1536}) EXPECT_EQ(quick.take(bytes), nullptr);
-  quick.flush([](PagedBlock*) { FAIL() << "a block was left"; });
+  quick.flush(true, [](PagedBlock*) { FAIL() << "a block was left"; });
+  quick.flush(false, [&](PagedBlock* block) { EXPECT_EQ(block, &large); });
+  EXPECT_EQ(quick.take(2 * kMiB), nullptr);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of the process list in out-of-memory messages.
-#include "engine/device_processes.h"
+// Tests of the usage and the process list in out-of-memory messages.
+#include "engine/oom_report.h"
 
 #include <unistd.h>
 
@@ -35,6 +35,18 @@ class DeviceProcessesTest : public SimFixture {
     return machine_->device(kDevice);
   }()};
 };
+
+TEST(DescribeUsageTest, NamesMemoryOfPrivatePools) {
+  EXPECT_EQ(describe_usage({2 * kGiB, 3 * kGiB, 512 * kMiB}),
+            "2.00 GiB is allocated; 1.00 GiB is reserved but not allocated, of which 512.00 MiB is "
+            "cached by private pools.");
+}
+
+// The blocks of a paused pool are allocated but not reserved.
+TEST(DescribeUsageTest, ReservedMemoryMayBeLessThanAllocatedMemory) {
+  EXPECT_EQ(describe_usage({3 * kGiB, 2 * kGiB, 512 * kMiB}),
+            "3.00 GiB is allocated; 0 B is reserved but not allocated.");
+}
 
 TEST_F(DeviceProcessesTest, OmitsThisProcessWhenAlone) {
   device_.list = std::vector{self(2 * kGiB)};

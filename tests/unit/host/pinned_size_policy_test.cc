@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests of block sizes: bounds on waste, and PyTorch's powers of two.
-#include "host/pinned_sizes.h"
+#include "host/pinned_size_policy.h"
 
 #include <gtest/gtest.h>
 
@@ -20,8 +20,8 @@ AllocatorOptions pytorch_options() {
   return options;
 }
 
-TEST(PinnedSizesTest, NewBlocksWasteLessThanAnEighthOrAPage) {
-  const PinnedSizes sizes{AllocatorOptions{}};
+TEST(PinnedSizePolicyTest, NewBlocksWasteLessThanAnEighthOrAPage) {
+  const PinnedSizePolicy sizes{AllocatorOptions{}};
   Random random(1);
   for (int i = 0; i < 100'000; ++i) {
     const size_t bytes = 1 + random.next() % (size_t{1} << (1 + random.below(59)));
@@ -34,55 +34,55 @@ TEST(PinnedSizesTest, NewBlocksWasteLessThanAnEighthOrAPage) {
   }
 }
 
-TEST(PinnedSizesTest, RoundsLargeRequestsByAnEighth) {
-  const PinnedSizes sizes{AllocatorOptions{}};
+TEST(PinnedSizePolicyTest, RoundsLargeRequestsByAnEighth) {
+  const PinnedSizePolicy sizes{AllocatorOptions{}};
   const size_t bytes = 20 * kGiB + 410 * kMiB;
   EXPECT_EQ(sizes.fit(bytes).block_bytes, 22 * kGiB);
-  EXPECT_EQ(PinnedSizes(pytorch_options()).fit(bytes).block_bytes, 32 * kGiB);
+  EXPECT_EQ(PinnedSizePolicy(pytorch_options()).fit(bytes).block_bytes, 32 * kGiB);
 }
 
-TEST(PinnedSizesTest, SizeClassesPartitionAllSizes) {
+TEST(PinnedSizePolicyTest, SizeClassesPartitionAllSizes) {
   for (const AllocatorOptions& options : {AllocatorOptions{}, pytorch_options()}) {
-    const PinnedSizes sizes(options);
+    const PinnedSizePolicy sizes(options);
     for (size_t index = 0; index < sizes.class_count(); ++index) {
       const size_t largest = sizes.class_bytes(index);
-      if (largest > 2 * PinnedSizes::kRequestLimitBytes) break;
+      if (largest > 2 * PinnedSizePolicy::kRequestLimitBytes) break;
       ASSERT_EQ(sizes.class_of(largest), index);
-      if (largest == 2 * PinnedSizes::kRequestLimitBytes) break;
+      if (largest == 2 * PinnedSizePolicy::kRequestLimitBytes) break;
       ASSERT_EQ(sizes.class_of(largest + 1), index + 1);
     }
     EXPECT_EQ(sizes.class_of(1), 0U);
-    EXPECT_LT(sizes.class_of(2 * PinnedSizes::kRequestLimitBytes), sizes.class_count());
+    EXPECT_LT(sizes.class_of(2 * PinnedSizePolicy::kRequestLimitBytes), sizes.class_count());
   }
 }
 
-TEST(PinnedSizesTest, PyTorchRoundsToPowersOfTwo) {
-  const PinnedSizes sizes(pytorch_options());
+TEST(PinnedSizePolicyTest, PyTorchRoundsToPowersOfTwo) {
+  const PinnedSizePolicy sizes(pytorch_options());
   for (const size_t bytes : {size_t{1}, size_t{2}, size_t{3}, size_t{513}, 5 * kMiB, 8 * kMiB}) {
     EXPECT_EQ(sizes.fit(bytes).block_bytes, std::bit_ceil(bytes));
     EXPECT_EQ(sizes.fit(bytes).max_bytes, std::bit_ceil(bytes)) << "no other bucket is searched";
   }
 }
 
-TEST(PinnedSizesTest, PyTorchRoundsNothingAboveEitherThreshold) {
+TEST(PinnedSizePolicyTest, PyTorchRoundsNothingAboveEitherThreshold) {
   AllocatorOptions options = pytorch_options();
   options.pinned.max_round_bytes = 5 * kMiB;
-  EXPECT_EQ(PinnedSizes(options).fit(5 * kMiB).block_bytes, 8 * kMiB);
-  EXPECT_EQ(PinnedSizes(options).fit(5 * kMiB + 1).block_bytes, 5 * kMiB + 1);
+  EXPECT_EQ(PinnedSizePolicy(options).fit(5 * kMiB).block_bytes, 8 * kMiB);
+  EXPECT_EQ(PinnedSizePolicy(options).fit(5 * kMiB + 1).block_bytes, 5 * kMiB + 1);
   options.pinned = {};
   options.pinned.max_cached_bytes = 5 * kMiB;
-  EXPECT_EQ(PinnedSizes(options).fit(5 * kMiB).block_bytes, 8 * kMiB);
-  EXPECT_EQ(PinnedSizes(options).fit(5 * kMiB + 1).block_bytes, 5 * kMiB + 1);
+  EXPECT_EQ(PinnedSizePolicy(options).fit(5 * kMiB).block_bytes, 8 * kMiB);
+  EXPECT_EQ(PinnedSizePolicy(options).fit(5 * kMiB + 1).block_bytes, 5 * kMiB + 1);
 }
 
-TEST(PinnedSizesTest, RoundsToPagesAboveEitherThreshold) {
+TEST(PinnedSizePolicyTest, RoundsToPagesAboveEitherThreshold) {
   AllocatorOptions options;
   options.pinned.max_round_bytes = 5 * kMiB;
-  EXPECT_EQ(PinnedSizes(options).fit(5 * kMiB - 1).block_bytes, 5 * kMiB);
-  EXPECT_EQ(PinnedSizes(options).fit(5 * kMiB + 1).block_bytes, 5 * kMiB + 4 * kKiB);
+  EXPECT_EQ(PinnedSizePolicy(options).fit(5 * kMiB - 1).block_bytes, 5 * kMiB);
+  EXPECT_EQ(PinnedSizePolicy(options).fit(5 * kMiB + 1).block_bytes, 5 * kMiB + 4 * kKiB);
   options.pinned = {};
   options.pinned.max_cached_bytes = 100 * kMiB;
-  const PinnedSizes sizes(options);
+  const PinnedSizePolicy sizes(options);
   EXPECT_EQ(sizes.fit(101 * kMiB + 1).block_bytes, 101 * kMiB + 4 * kKiB);
   EXPECT_EQ(sizes.fit(97 * kMiB).block_bytes, 97 * kMiB) << "its class would not be cached";
   EXPECT_TRUE(sizes.is_cacheable(100 * kMiB));
