@@ -74,7 +74,7 @@ Result<std::shared_ptr<Store>> open_store(const LaunchSettings& settings, int ra
 }
 
 // Rank 0 publishes the port and the token, separated by a space.
-Result<std::shared_ptr<Store>> serve_over_pmix(PmixClient& pmix) {
+Result<std::shared_ptr<Store>> serve_over_pmix(PmixClient& pmix, Deadline deadline) {
   const Result<std::string> token = try_new_store_token();
   if (!token.ok()) return token.status();
   Result<HostedStore> hosted = try_host_tcp_store({.token = *token});
@@ -82,11 +82,13 @@ Result<std::shared_ptr<Store>> serve_over_pmix(PmixClient& pmix) {
   if (Status failed = pmix.publish(kPmixKey, text(hosted->port, ' ', *token)); !failed.ok()) {
     return failed;
   }
+  if (Status failed = pmix.fence(deadline); !failed.ok()) return failed;
   return std::move(hosted->store);
 }
 
 Result<std::shared_ptr<Store>> open_over_pmix(PmixClient& pmix, Deadline deadline) {
-  const Result<std::string> published = pmix.get(0, kPmixKey, deadline);
+  if (Status failed = pmix.fence(deadline); !failed.ok()) return failed;
+  const Result<std::string> published = pmix.get(0, kPmixKey);
   if (!published.ok()) return published.status();
   TcpStoreOptions options;
   const char* const end = published->data() + published->size();
@@ -116,7 +118,7 @@ Result<Job> find_pmix_job(const LaunchSettings& settings, Deadline deadline) {
           " of them on this machine: set ASHLAR_STORE to a folder or tcp://host:port that all of "
           "them can reach"));
     }
-    store = job.rank == 0 ? serve_over_pmix(**pmix) : open_over_pmix(**pmix, deadline);
+    store = job.rank == 0 ? serve_over_pmix(**pmix, deadline) : open_over_pmix(**pmix, deadline);
   }
   if (!store.ok()) return store.status();
   job.store = *std::move(store);

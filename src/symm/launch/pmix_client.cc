@@ -9,6 +9,7 @@
 #include <pmix.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -29,6 +30,7 @@ struct PmixLibrary {
   decltype(&PMIx_Get) get = nullptr;
   decltype(&PMIx_Put) put = nullptr;
   decltype(&PMIx_Commit) commit = nullptr;
+  decltype(&PMIx_Fence) fence = nullptr;
   decltype(&PMIx_Error_string) error_string = nullptr;
 };
 
@@ -51,6 +53,7 @@ Result<PmixLibrary> load_library() {
       find_function(library, "PMIx_Get", functions.get) &&
       find_function(library, "PMIx_Put", functions.put) &&
       find_function(library, "PMIx_Commit", functions.commit) &&
+      find_function(library, "PMIx_Fence", functions.fence) &&
       find_function(library, "PMIx_Error_string", functions.error_string)) {
     return functions;
   }
@@ -85,8 +88,28 @@ class LoadedPmixClient final : public PmixClient {
     return code == PMIX_SUCCESS ? Status() : error("PMIx_Put", key, code);
   }
 
-  Result<std::string> get(int rank, const std::string& key, Deadline deadline) override {
-    const Result<Value> value = get_value(static_cast<pmix_rank_t>(rank), key, deadline);
+  // A get without a fence fails with PMIX_ERR_NOT_FOUND under Open MPI 4.1 if the other rank has
+  // not published its value yet, although PMIx specifies that it waits.
+  Status fence(Deadline deadline) override {
+    std::array<pmix_info_t, 2> options{};
+    set_key(options[0], PMIX_COLLECT_DATA);
+    options[0].value.type = PMIX_BOOL;
+    options[0].value.data.flag = true;
+    set_key(options[1], PMIX_TIMEOUT);
+    options[1].value.type = PMIX_INT;
+    options[1].value.data.integer = std::max(1, (deadline.poll_timeout_ms() + 999) / 1000);
+    const pmix_status_t code =
+        library_.fence(nullptr, 0, options.data(), deadline.is_never() ? 1 : options.size());
+    if (code == PMIX_SUCCESS) return {};
+    if (code == PMIX_ERR_TIMEOUT) {
+      return Status::timeout("some ranks of the job did not join before the deadline");
+    }
+    return Status::device_fault("PMIx_Fence", code,
+                                text("PMIx_Fence failed: ", library_.error_string(code)));
+  }
+
+  Result<std::string> get(int rank, const std::string& key) override {
+    const Result<Value> value = get_value(static_cast<pmix_rank_t>(rank), key);
     if (!value.ok()) return value.status();
     if ((*value)->type == PMIX_STRING && (*value)->data.string != nullptr) {
       return std::string((*value)->data.string);
@@ -100,26 +123,21 @@ class LoadedPmixClient final : public PmixClient {
                                 text(call, " failed for ", key, ": ", library_.error_string(code)));
   }
 
-  Result<Value> get_value(pmix_rank_t rank, const std::string& key, Deadline deadline) const {
+  static void set_key(pmix_info_t& info, const char* key) {
+    std::strncpy(info.key, key, sizeof(info.key) - 1);
+  }
+
+  Result<Value> get_value(pmix_rank_t rank, const std::string& key) const {
     pmix_proc_t from = own_;
     from.rank = rank;
-    pmix_info_t timeout{};
-    std::strncpy(timeout.key, PMIX_TIMEOUT, sizeof(timeout.key) - 1);
-    timeout.value.type = PMIX_INT;
-    timeout.value.data.integer = std::max(1, (deadline.poll_timeout_ms() + 999) / 1000);
     pmix_value_t* value = nullptr;
-    const size_t info_count = deadline.is_never() ? 0 : 1;
-    const pmix_status_t code =
-        library_.get(&from, key.c_str(), info_count == 0 ? nullptr : &timeout, info_count, &value);
+    const pmix_status_t code = library_.get(&from, key.c_str(), nullptr, 0, &value);
     if (code == PMIX_SUCCESS && value != nullptr) return Value(value);
-    if (code == PMIX_ERR_TIMEOUT) {
-      return Status::timeout(text("rank ", rank, " did not publish ", key, " before the deadline"));
-    }
     return error("PMIx_Get", key, code);
   }
 
   Result<int> job_number(const char* key) const {
-    const Result<Value> value = get_value(PMIX_RANK_WILDCARD, key, Deadline::never());
+    const Result<Value> value = get_value(PMIX_RANK_WILDCARD, key);
     if (!value.ok()) return value.status();
     if ((*value)->type != PMIX_UINT32 || (*value)->data.uint32 < 1 ||
         (*value)->data.uint32 > 65536) {

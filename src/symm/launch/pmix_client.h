@@ -22,10 +22,12 @@ class PmixClient {
   virtual Result<int> world_size() = 0;
   // Returns how many ranks of the job are on this machine.
   virtual Result<int> local_size() = 0;
-  // Publishes a value of this rank for the other ranks of the job.
+  // Publishes a value of this rank. Other ranks can get it after the next fence.
   virtual Status publish(const std::string& key, const std::string& value) = 0;
-  // Waits for a value that another rank publishes.
-  virtual Result<std::string> get(int rank, const std::string& key, Deadline deadline) = 0;
+  // Waits until all ranks of the job have called it.
+  virtual Status fence(Deadline deadline) = 0;
+  // Returns a value that another rank published before the last fence.
+  virtual Result<std::string> get(int rank, const std::string& key) = 0;
 };
 
 }  // namespace ashlar::symm
