@@ -3,18 +3,21 @@
 """Tests the behaviours of PyTorch's GPU allocator that programs rely on, through PyTorch's own
 functions, with PyTorch's allocator or with ashlar.torch.enable().
 
-  torch_tests.py --way native|ashlar [--json] [TEST...]
+  torch_tests.py --way native|ashlar [--json] [--jobs N] [CLASS|CLASS.test...]
 
+Each class runs in a process of its own, because a failure inside the allocator can end the process.
 Needs PyTorch, a GPU and libashlar_torch.so (ASHLAR_TORCH_LIBRARY). Exit status: 0 passed, 1 failed.
 
 The file is long because each behaviour is one short test."""
 
 import argparse
+import concurrent.futures
 import gc
 import json
 import os
 import pathlib
 import pickle
+import subprocess
 import sys
 import tempfile
 import threading
@@ -22,12 +25,12 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MIB = 1 << 20
-WAY = "native"
+LIMIT_S = 120  # of one class
+SLEEP_CYCLES = 500_000_000  # of the GPU, about 0.3 s
 
 
 def choose(way):
-    global WAY, torch
-    WAY = way
+    global torch
     if way == "ashlar":
         sys.path.insert(0, str(ROOT / "python"))
         import ashlar.torch
@@ -145,15 +148,24 @@ class Cache(TestCase):
 
     def test_other_streams_wait(self):
         side = torch.cuda.Stream()
-        given = torch.ones(MIB, device="cuda")
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            torch.cuda._sleep(50_000_000)
-            result = given * 2
-        given.record_stream(side)
-        address = given.data_ptr()
-        del given
-        other = torch.zeros(MIB, device="cuda")
+
+        def use_on_side_stream(cycles):
+            given = torch.ones(MIB, device="cuda")
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                torch.cuda._sleep(cycles)
+                result = given * 2
+            given.record_stream(side)
+            address = given.data_ptr()
+            del given
+            other = torch.zeros(MIB, device="cuda")
+            return result, address, other
+
+        # The driver loads a kernel at its first launch, which can wait for the sleeping stream.
+        use_on_side_stream(1)
+        torch.cuda.synchronize()
+        result, address, other = use_on_side_stream(SLEEP_CYCLES)
+        self.assertFalse(side.query(), "the stream finished too early for this test")
         self.assertNotEqual(other.data_ptr(), address)
         side.synchronize()
         self.assertEqual(float(result.sum()), 2 * MIB)
@@ -260,6 +272,10 @@ class History(TestCase):
     def trace(self):
         return torch.cuda.memory._snapshot()["device_traces"][0]
 
+    def block_of(self, tensor):
+        return next(block for block in blocks(torch.cuda.memory._snapshot())
+                    if block["address"] == tensor.data_ptr())
+
     def test_entries_have_stacks(self):
         self.record()
 
@@ -284,9 +300,9 @@ class History(TestCase):
 
     def test_state_records_live_blocks_only(self):
         self.record(enabled="state", stacks="python")
-        kept = torch.empty(MIB, device="cuda")
-        self.assertTrue(blocks(torch.cuda.memory._snapshot())[-1]["frames"])
-        self.assertEqual(self.trace(), [])
+        kept = [torch.empty(MIB, device="cuda") for _ in range(3)]
+        self.assertTrue(self.block_of(kept[0])["frames"])
+        self.assertLessEqual(len(self.trace()), 1)  # PyTorch keeps one entry
         del kept
 
     def test_actions_are_in_order(self):
@@ -367,16 +383,15 @@ class History(TestCase):
         self.record()
         kept = torch.empty(MIB, device="cuda")
         snapshot = torch.cuda.memory._snapshot()
-        self.assertIn("MEM", memory(snapshot) + "MEM")
-        for text in (segments(snapshot), trace(snapshot), trace_plot(snapshot),
-                     segment_plot(snapshot)):
+        for text in (memory(snapshot, str), segments(snapshot, str), trace(snapshot),
+                     trace_plot(snapshot), segment_plot(snapshot)):
             self.assertGreater(len(text), 10)
         del kept
 
     def test_old_interface_works(self):
         torch.cuda.memory._record_memory_history(True)
         kept = torch.empty(MIB, device="cuda")
-        self.assertTrue(blocks(torch.cuda.memory._snapshot())[-1]["frames"])
+        self.assertTrue(self.block_of(kept)["frames"])
         torch.cuda.memory._record_memory_history(False)
         del kept
 
@@ -412,7 +427,7 @@ class Snapshots(TestCase):
         side = torch.cuda.Stream()
         memory = torch.empty(3 * MIB, device="cuda")
         with torch.cuda.stream(side):
-            torch.cuda._sleep(200_000_000)
+            torch.cuda._sleep(SLEEP_CYCLES)
         memory.record_stream(side)
         del memory
         states = [block["state"] for segment in torch.cuda.memory_snapshot()
@@ -512,6 +527,14 @@ class Pools(TestCase):
 
 
 class Graphs(TestCase):
+    def setUp(self):
+        super().setUp()
+        # The first capture allocates the state of PyTorch's random number generator, which stays.
+        self.capture()
+        torch.cuda.synchronize()
+        gc.collect()
+        torch.cuda.empty_cache()
+
     def capture(self, pool=None):
         given = torch.ones(MIB, device="cuda")
         graph = torch.cuda.CUDAGraph()
@@ -566,7 +589,9 @@ class Graphs(TestCase):
         graph.replay()
         self.assertEqual(float(result[0]), 2.0)
 
-    def test_failed_captures_leave_a_working_allocator(self):
+
+class FailedCaptures(TestCase):
+    def test_allocator_works_after_a_failed_capture(self):
         graph = torch.cuda.CUDAGraph()
         with self.assertRaises(RuntimeError):
             with torch.cuda.graph(graph):
@@ -576,23 +601,30 @@ class Graphs(TestCase):
 
 
 class Checkpoints(TestCase):
-    """The functions that cudagraph trees use."""
+    """The functions that cudagraph trees use.
+
+    Restoring a state frees all blocks of the pool, and allocates those of the state again. The
+    caller passes the storages whose blocks are gone ("stale"), which lose their deleters, and
+    storages without a deleter whose blocks are allocated again ("revived"), which get one. Other
+    storages keep what they have."""
 
     def setUp(self):
         super().setUp()
         self.pool = torch.cuda.graph_pool_handle()
         self.stream = torch.cuda.Stream()
-        self.device = 0
+        self.device = torch.device("cuda", torch.cuda.current_device())
 
     def allocate(self, *sizes):
+        """Allocates tensors from the pool, which is released at the end of the test."""
         torch.cuda.synchronize()
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
-            torch._C._cuda_beginAllocateCurrentStreamToPool(self.device, self.pool)
+            torch._C._cuda_beginAllocateCurrentStreamToPool(self.device.index, self.pool)
+            self.addCleanup(torch._C._cuda_releasePool, self.device.index, self.pool)
             try:
                 return [torch.zeros(size, dtype=torch.uint8, device="cuda") for size in sizes]
             finally:
-                torch._C._cuda_endAllocateToPool(self.device, self.pool)
+                torch._C._cuda_endAllocateToPool(self.device.index, self.pool)
                 torch.cuda.synchronize()
 
     def live(self):
@@ -600,68 +632,96 @@ class Checkpoints(TestCase):
                       if tuple(segment["segment_pool_id"]) == tuple(self.pool)
                       for block in segment["blocks"] if block["state"] == "active_allocated")
 
-    def release(self, count):
-        for _ in range(count):
-            torch._C._cuda_releasePool(self.device, self.pool)
+    def checkpoint(self):
+        return torch._C._cuda_getCheckpointState(self.device.index, self.pool)
 
-    def check(self, expected):
-        return torch._C._cuda_checkPoolLiveAllocations(
-            self.device, self.pool, {tensor.data_ptr() for tensor in expected})
+    def restore(self, state, stale=(), revived=()):
+        torch._C._cuda_setCheckpointPoolState(
+            self.device.index, state, [each.untyped_storage()._cdata for each in stale],
+            [each.untyped_storage()._cdata for each in revived])
+
+    def unowned(self, address, size):
+        """Returns a tensor on memory that it does not own."""
+        storage = torch._C._construct_storage_from_data_pointer(address, self.device, size)
+        tensor = torch.empty([0], dtype=torch.uint8, device=self.device)
+        return tensor.set_(source=storage, storage_offset=0, size=(size,), stride=(1,))
 
     def test_live_allocations_are_compared(self):
+        def check(expected):
+            return torch._C._cuda_checkPoolLiveAllocations(
+                self.device.index, self.pool, {tensor.data_ptr() for tensor in expected})
+
         first, second = self.allocate(1000, 5 * MIB)
-        self.assertTrue(self.check([first, second]))
-        self.assertFalse(self.check([first]))
-        self.assertFalse(self.check([first, second, torch.ones(1, device="cuda")]))
+        self.assertTrue(check([first, second]))
+        self.assertFalse(check([first]))
+        self.assertFalse(check([first, second, torch.ones(1, device="cuda")]))
         del first, second
-        self.assertTrue(self.check([]))
-        self.release(1)
+        self.assertTrue(check([]))
 
-    def restore(self, state, stale=(), live=()):
-        torch._C._cuda_setCheckpointPoolState(
-            self.device, state, [each.untyped_storage()._cdata for each in stale],
-            [each.untyped_storage()._cdata for each in live])
-
-    def test_state_is_restored(self):
+    def test_later_allocations_are_freed(self):
         kept, = self.allocate(3 * MIB)
-        state = torch._C._cuda_getCheckpointState(self.device, self.pool)
+        state = self.checkpoint()
         before = self.live()
         later = self.allocate(1000, 7 * MIB)
         self.assertNotEqual(self.live(), before)
-        self.restore(state, stale=later, live=[kept])
+        self.restore(state, stale=later)
         self.assertEqual(self.live(), before)
-        del later
+        del later  # has no deleter any more
         self.assertEqual(self.live(), before)
         del kept
         self.assertEqual(self.live(), [])
-        self.release(2)
 
     def test_freed_memory_is_allocated_again(self):
         kept, = self.allocate(3 * MIB)
-        state = torch._C._cuda_getCheckpointState(self.device, self.pool)
+        size, address = kept.nbytes, kept.data_ptr()
+        state = self.checkpoint()
         before = self.live()
-        storage = kept.untyped_storage()
-        address = storage.data_ptr()
-        torch._C._free_And_Remove_DeleterFn(storage._cdata)
+        del kept
         self.assertEqual(self.live(), [])
-        self.restore(state, live=[kept])
+        revived = self.unowned(address, size)
+        self.restore(state, revived=[revived])
         self.assertEqual(self.live(), before)
-        self.assertEqual(address, before[0])
+        self.assertTrue(torch._C._has_Standard_Deleter(revived.untyped_storage()._cdata))
+        del revived
+        self.assertEqual(self.live(), [])
+
+    def test_deleters_can_be_removed(self):
+        kept, = self.allocate(3 * MIB)
+        storage = kept.untyped_storage()
+        self.assertTrue(torch._C._has_Standard_Deleter(storage._cdata))
+        torch._C._free_And_Remove_DeleterFn(storage._cdata)
+        self.assertFalse(torch._C._has_Standard_Deleter(storage._cdata))
+        self.assertEqual(self.live(), [])
         del kept, storage
         self.assertEqual(self.live(), [])
-        self.release(1)
+
+    def test_memory_without_a_storage_is_freed_by_address(self):
+        kept = self.allocate(1000, 3 * MIB)
+        addresses = [tensor.data_ptr() for tensor in kept]
+        state = self.checkpoint()
+        del kept
+        self.restore(state)
+        self.assertEqual(self.live(), sorted(addresses))
+        for address in addresses:
+            torch._C._cuda_cudaCachingAllocator_raw_delete(address)
+        self.assertEqual(self.live(), [])
 
     def test_many_sizes(self):
         first = self.allocate(512, 3000, 600_000, 3 * MIB, 20 * MIB)
-        state = torch._C._cuda_getCheckpointState(self.device, self.pool)
+        state = self.checkpoint()
         before = self.live()
+        gone = [(tensor.data_ptr(), tensor.nbytes) for tensor in first[1::2]]
         del first[1::2]
-        second = self.allocate(700, 2 * MIB)
-        stale = second
-        self.restore(state, stale=stale, live=first)
+        stale = self.allocate(700, 2 * MIB)
+        revived = [self.unowned(*each) for each in gone]
+        self.restore(state, stale=stale, revived=revived)
         self.assertEqual(self.live(), before)
-        del second, stale, first
-        self.release(2)
+        del stale
+        self.assertEqual(self.live(), before)
+        del revived
+        self.assertEqual(self.live(), sorted(tensor.data_ptr() for tensor in first))
+        del first
+        self.assertEqual(self.live(), [])
 
 
 class Sharing(TestCase):
@@ -714,24 +774,122 @@ class Settings(TestCase):
         torch.cuda.memory._set_allocator_settings("")
 
 
+# --- one class ------------------------------------------------------------------------------------
+
+
+class PrintedResult(unittest.TestResult):
+    """Prints each test when it begins and when it ends, so that the output of a process that aborts
+    names the test. The lines "TEST name state" are for the parent process."""
+
+    def report(self, test, state, detail=""):
+        print(f"{detail}TEST {test.id().removeprefix('__main__.')} {state}", flush=True)
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.report(test, "began")
+
+    def addSuccess(self, test):
+        self.report(test, "passed")
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self.report(test, "skipped", f"{reason}\n")
+
+    def addFailure(self, test, err):
+        self.report(test, "FAILED", self._exc_info_to_string(err, test))
+
+    def addError(self, test, err):
+        self.report(test, "FAILED", self._exc_info_to_string(err, test))
+
+
+def main_class(way, name):
+    choose(way)
+    torch.zeros(1, device="cuda")
+    suite = unittest.defaultTestLoader.loadTestsFromName(name, sys.modules[__name__])
+    suite.run(PrintedResult())
+    return 0
+
+
+# --- all classes ----------------------------------------------------------------------------------
+
+
+def parse_states(output):
+    """Returns the last state of each test in a class's output. A test that began and did not end
+    has FAILED, because it ended the process."""
+    states = {}
+    for line in output.splitlines():
+        if line.startswith("TEST "):
+            _, name, state = line.split(" ", 2)
+            if states.get(name) != "FAILED":  # a cleanup may fail after the test itself
+                states[name] = state
+    return {name: "FAILED" if state == "began" else state for name, state in states.items()}
+
+
+def run_class(way, name, expected):
+    """Runs one class. Returns (states of its tests, output). Tests that an earlier test's abort
+    kept from running are "lost"."""
+    command = [sys.executable, os.path.abspath(__file__), "--way", way, "--in-process", name]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="replace", timeout=LIMIT_S, check=False)
+        output, end = done.stdout, f"exit status {done.returncode}" if done.returncode else ""
+    except subprocess.TimeoutExpired as expired:
+        output, end = (expired.stdout or b"").decode(errors="replace"), f"no end after {LIMIT_S} s"
+    states = {**dict.fromkeys(expected, "lost"), **parse_states(output)}
+    return states, output + (f"{name}: {end}\n" if end else "")
+
+
+def select(names):
+    """Returns the tests by the name under which a process runs them: a class or one test."""
+    loader = unittest.defaultTestLoader
+    classes = {name: value for name, value in globals().items() if isinstance(value, type)
+               and issubclass(value, TestCase) and value is not TestCase}
+    selected = {}
+    for name in names or sorted(classes):
+        class_name, _, test = name.partition(".")
+        tests = loader.getTestCaseNames(classes[class_name]) if class_name in classes else []
+        if not tests or (test and test not in tests):
+            raise SystemExit(f"unknown test {name!r}")
+        selected[name] = [f"{class_name}.{each}" for each in tests if test in ("", each)]
+    return selected
+
+
+def summary(states):
+    """Returns the object that --json prints, by the states of all tests."""
+    def named(state):
+        return sorted(name for name, each in states.items() if each == state)
+
+    return {"ran": sum(each != "lost" for each in states.values()),
+            "passed": named("passed"), "skipped": named("skipped"), "failed": named("FAILED"),
+            "lost": named("lost")}
+
+
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--way", choices=("native", "ashlar"), required=True)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--jobs", type=int, default=4, help="number of processes at a time")
+    parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("tests", nargs="*")
     args = parser.parse_args(arguments)
-    choose(args.way)
-    torch.zeros(1, device="cuda")
-    loader = unittest.defaultTestLoader
-    module = sys.modules[__name__]
-    suite = (loader.loadTestsFromNames(args.tests, module) if args.tests
-             else loader.loadTestsFromModule(module))
-    done = unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite)
-    bad = [test.id().removeprefix("__main__.") for test, _ in done.failures + done.errors]
+    if args.in_process:
+        return main_class(args.way, args.tests[0])
+    states = {}
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        runs = [pool.submit(run_class, args.way, name, tests)
+                for name, tests in select(args.tests).items()]
+        for run in concurrent.futures.as_completed(runs):
+            class_states, output = run.result()
+            states.update(class_states)
+            print("\n".join(line for line in output.splitlines()
+                            if not line.endswith((" began", " passed"))), flush=True)
+    result = summary(states)
+    print(f"{len(result['passed'])} passed, {len(result['skipped'])} skipped,"
+          f" {len(result['failed'])} failed, {len(result['lost'])} lost")
     if args.json:
-        print(json.dumps({"ran": done.testsRun, "skipped": len(done.skipped), "failed": bad}))
-    return 1 if bad else 0
+        print(json.dumps(result))
+    return 1 if result["failed"] or result["lost"] else 0
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ without a GPU and without PyTorch.
 
 import contextlib
 import io
+import os
 import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks" / "gpu"))
@@ -17,6 +19,7 @@ sys.dont_write_bytecode = True
 
 import side_by_side  # noqa: E402: its folder comes first
 import steps  # noqa: E402
+import torch_tests  # noqa: E402
 
 SUITE = """[ RUN      ] Gpu/SharingContract.ExportsImportedExtent/Cuda
 [  FAILED  ] Gpu/SharingContract.ExportsImportedExtent/Cuda, where GetParam() = Cuda (3 ms)
@@ -130,6 +133,52 @@ class RunTest(unittest.TestCase):
     def test_result_is_the_last_json_object(self):
         done = steps.Run("passed", 'warning: {\n{"steps": 1}\n{"steps": 2}\nbye\n', "")
         self.assertEqual(steps.read_json(done), {"steps": 2})
+
+
+class TorchTestsTest(unittest.TestCase):
+    def run_class(self, name, library):
+        """Runs a class of torch_tests.py with a stand-in for PyTorch."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        (pathlib.Path(folder.name) / "torch.py").write_text(library, encoding="utf-8")
+        tests, = torch_tests.select([name]).values()
+        with unittest.mock.patch.dict(os.environ, PYTHONPATH=folder.name):
+            return torch_tests.run_class("native", name, tests)
+
+    def test_reads_states_of_tests(self):
+        output = ("TEST A.one began\nTEST A.one passed\nTEST A.two began\nTraceback\n"
+                  "TEST A.two FAILED\nTEST A.three began\nabort")
+        self.assertEqual(torch_tests.parse_states(output),
+                         {"A.one": "passed", "A.two": "FAILED", "A.three": "FAILED"})
+
+    def test_failures_have_tracebacks(self):
+        states, output = self.run_class("Tracing", "def zeros(*_, **__): pass\n")
+        self.assertEqual(states, {"Tracing.test_gpu_trace_callbacks": "FAILED"})
+        self.assertIn("has no attribute 'cuda'", output)
+
+    def test_abort_loses_only_the_class(self):
+        states, output = self.run_class(
+            "Settings", "import os\ndef zeros(*_, **__): pass\n"
+            "def __getattr__(name): os.abort() if name == 'cuda' else None\n")
+        self.assertEqual(states, {
+            "Settings.test_settings_are_accepted_and_reported": "FAILED",
+            "Settings.test_unknown_settings_are_rejected": "lost"})
+        self.assertIn("Settings: exit status -6", output)
+
+    def test_selects_classes_and_tests(self):
+        self.assertEqual(torch_tests.select(["Settings.test_unknown_settings_are_rejected"]), {
+            "Settings.test_unknown_settings_are_rejected":
+                ["Settings.test_unknown_settings_are_rejected"]})
+        self.assertIn("Checkpoints", torch_tests.select([]))
+        with self.assertRaises(SystemExit):
+            torch_tests.select(["Settings.test_no_such"])
+
+    def test_tests_that_do_not_pass_natively_are_not_counted(self):
+        native = torch_tests.summary({"A.one": "passed", "A.two": "FAILED", "A.three": "passed"})
+        ashlar = torch_tests.summary({"A.one": "passed", "A.two": "FAILED", "A.three": "lost"})
+        self.assertEqual(steps.compare_torch_tests(native, ashlar),
+                         ("FAILED (A.three)", "1 passed; do not pass natively: A.two"))
+        self.assertEqual(steps.compare_torch_tests(native, native)[0], "passed")
 
 
 class SideBySideTest(unittest.TestCase):

@@ -268,6 +268,7 @@ def allocator_settings(torch):
 
 def raw_allocations(torch):
     """torch.cuda.caching_allocator_alloc and _delete."""
+    torch.empty(1, device="cuda")  # statistics are empty before the first allocation
     before = torch.cuda.memory_stats()["requested_bytes.all.current"]
     stream = torch.cuda.Stream()
     memory = torch.cuda.caching_allocator_alloc(5 * MIB, stream=stream)

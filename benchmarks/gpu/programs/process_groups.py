@@ -87,6 +87,7 @@ def mem_tracker(torch):
             model(torch.ones(32, 128, device="cuda")).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
+            tracker.reset_mod_stats()  # a tracker follows one iteration
     peak = tracker.get_tracker_snapshot("peak")
     totals = [int(snapshot["Total"]) for snapshot in peak.values() if "Total" in snapshot]
     return {"peak": max(totals), "_measured": torch.cuda.max_memory_allocated()}

@@ -142,6 +142,9 @@ class DeviceBridgeImpl final : public DeviceBridge {
     return guarded([&] { allocator_.set_memory_fraction(fraction); });
   }
   double memory_fraction() const noexcept override { return engine_.memory_fraction(); }
+  size_t capacity_bytes() const noexcept override {
+    return allocator_.device().properties().capacity_bytes;
+  }
   void set_caching(bool caching) noexcept override { engine_.set_caching(caching); }
   size_t largest_cached_bytes() const noexcept override { return engine_.largest_cached_bytes(); }
 

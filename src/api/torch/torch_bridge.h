@@ -29,7 +29,7 @@
 namespace ashlar::torch {
 
 // Changes with every change of this file.
-inline constexpr uint32_t kBridgeVersion = 3;
+inline constexpr uint32_t kBridgeVersion = 4;
 
 using TextField = std::pair<std::string_view, std::string_view>;
 
@@ -90,6 +90,8 @@ class DeviceBridge {
   virtual ashlar_status trim_pool(PoolId pool) noexcept = 0;
   virtual ashlar_status set_memory_fraction(double fraction) noexcept = 0;
   virtual double memory_fraction() const noexcept = 0;
+  // Returns the device's memory, of which memory_fraction is a part.
+  virtual size_t capacity_bytes() const noexcept = 0;
   virtual void set_caching(bool caching) noexcept = 0;
   virtual size_t largest_cached_bytes() const noexcept = 0;
 

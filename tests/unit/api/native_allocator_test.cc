@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <stdexcept>
@@ -114,6 +115,11 @@ TEST_F(NativeAllocatorTest, OutOfMemoryHasPyTorchsMessage) {
 TEST_F(NativeAllocatorTest, MemoryFractionLimitsAllocations) {
   torch().setMemoryFraction(0.25, 0);
   EXPECT_EQ(torch().getMemoryFraction(0), 0.25);
+  // PyTorch computes the fraction from the limit in bytes, which it rounds down.
+  torch().setMemoryFraction(1.0 / 3, 0);
+  constexpr auto kCapacity = static_cast<double>(kDeviceBytes);
+  EXPECT_EQ(torch().getMemoryFraction(0), std::floor(kCapacity / 3) / kCapacity);
+  torch().setMemoryFraction(0.25, 0);
   EXPECT_THAT(error_of([] { (void)torch().allocate(kDeviceBytes / 2); }), HasSubstr("allowed; "));
   torch().setMemoryFraction(1, 0);
   EXPECT_THAT(error_of([] { torch().setMemoryFraction(2, 0); }), HasSubstr("invalid fraction"));

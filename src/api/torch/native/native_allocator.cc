@@ -120,8 +120,14 @@ void NativeAllocator::init(int device_count) {
 }
 bool NativeAllocator::initialized() { return device_count_.load() > 0; }
 
+// As in PyTorch, computed from the limit in bytes, and therefore slightly less than the fraction
+// that was set.
 double NativeAllocator::getMemoryFraction(Device index) {
-  return device(index).bridge.memory_fraction();
+  const DeviceBridge& bridge = device(index).bridge;
+  const double fraction = bridge.memory_fraction();
+  if (fraction >= 1) return 1;
+  const auto capacity = static_cast<double>(bridge.capacity_bytes());
+  return static_cast<double>(static_cast<size_t>(fraction * capacity)) / capacity;
 }
 
 void NativeAllocator::setMemoryFraction(double fraction, Device index) {
