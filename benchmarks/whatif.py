@@ -3,16 +3,17 @@
 """Compares predictions of `ashlar whatif` with the peaks that PyTorch measured after the edits.
 
   benchmarks/whatif.py FOLDER    contains truth.tsv and PROGRAM.SEED.pickle.xz, the recordings of
-                                 the unchanged programs
+                                 the unchanged programs, as written by
+                                 benchmarks/gpu/recordings/record_edits.py
   --cli PATH                     the tool; default: build/release/bin/ashlar
-  --source DIR                   the folder of whatif.py, the recorded programs; default: FOLDER
+  --source DIR                   the folder of the recorded source; default: FOLDER
   --output FILE                  also write the table to FILE, as Markdown
 
 truth.tsv has the columns program, seed, edit, requested_peak, allocated_peak, active_peak and
-reserved_peak. A prediction passes if the error of the requested peak is at most 0.1 % (--free,
---drop, --keep-grads) or 1 % (other edits), the error of the reserved peak is at most 6 %, and the
-predicted change has the right sign if the measured change exceeds 2 %. The median error of reserved
-peaks may be at most 3 %.
+reserved_peak. A prediction passes if the error of the requested peak is at most 1 % (--recompute,
+--offload, --scale, --batch) or 0.1 % (other edits), the error of the reserved peak is at most 6 %,
+and the predicted change has the right sign if the measured change exceeds 2 %. The median error of
+reserved peaks may be at most 3 %.
 
 Exit: 0 all predictions pass, 1 otherwise, 2 truth.tsv or the tool is missing.
 Needs Python 3.11 and its standard library."""
@@ -31,31 +32,53 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXACT, INEXACT = 0.001, 0.01
 RESERVED, RESERVED_MEDIAN = 0.06, 0.03
 
-# The edits of the recorded programs, as arguments of `ashlar whatif`. The table lists other rows of
-# truth.tsv as "no such edit": bf16, because a recording does not contain data types, and cnn's
-# forget_features.
-EDITS = {
-    ("lm", "recompute_block"): (INEXACT, ["--recompute", "whatif.py:Block.forward"]),
-    ("lm", "recompute_mlp"): (INEXACT, ["--recompute", "whatif.py:Mlp.forward"]),
-    ("lm", "forget_logits"): (EXACT, ["--free", "whatif.py:79", "--at", "end:whatif.py:lm_step"]),
-    ("lm", "plain_sgd"): (EXACT, ["--drop", "class:optimizer_state",
-                                  "--drop", "class:optimizer_temporaries"]),
-    ("lm", "half_batch"): (INEXACT, ["--batch", "0.5"]),
-    ("lm", "foreach_off"): (EXACT, ["--drop", "class:optimizer_temporaries"]),
-    ("lm", "keep_grads"): (EXACT, ["--keep-grads"]),
-    ("lm", "offload_block"): (INEXACT, ["--offload", "whatif.py:Block.forward"]),
-    ("cnn", "recompute_stage"): (INEXACT, ["--recompute", "whatif.py:Stage.forward"]),
-    ("cnn", "half_batch"): (INEXACT, ["--batch", "0.5"]),
-    ("cnn", "no_momentum"): (EXACT, ["--drop", "class:optimizer_state",
-                                     "--drop", "class:optimizer_temporaries"]),
-    ("cnn", "keep_grads"): (EXACT, ["--keep-grads"]),
-    ("rl", "recompute_actor"): (INEXACT, ["--recompute", "whatif.py:Block.forward"]),
-    ("rl", "forget_reference"): (EXACT, ["--free", "whatif.py:156",
-                                         "--at", "leave:whatif.py:156"]),
-    ("rl", "half_batch"): (INEXACT, ["--batch", "0.5"]),
-    ("rl", "no_critic_state"): (EXACT, ["--drop", "class:optimizer_state,whatif.py:162",
-                                        "--drop", "class:optimizer_temporaries,whatif.py:162"]),
+sys.path.insert(0, str(ROOT / "benchmarks" / "gpu" / "recordings"))
+import edits as recorded_edits  # noqa: E402  (from the folder above)
+
+# Edits of other recorded programs, whose source is whatif.py. The table lists rows of truth.tsv
+# without arguments as "no such edit", such as bf16: a recording does not contain data types.
+OTHER_EDITS = {
+    "lm": {
+        "recompute_block": ["--recompute", "whatif.py:Block.forward"],
+        "recompute_mlp": ["--recompute", "whatif.py:Mlp.forward"],
+        "forget_logits": ["--free", "whatif.py:79", "--at", "end:whatif.py:lm_step"],
+        "plain_sgd": recorded_edits.PLAIN_SGD,
+        "half_batch": recorded_edits.HALF_BATCH,
+        "foreach_off": recorded_edits.FOREACH_OFF,
+        "keep_grads": recorded_edits.KEEP_GRADS,
+        "offload_block": ["--offload", "whatif.py:Block.forward"],
+    },
+    "cnn": {
+        "recompute_stage": ["--recompute", "whatif.py:Stage.forward"],
+        "half_batch": recorded_edits.HALF_BATCH,
+        "no_momentum": recorded_edits.PLAIN_SGD,
+        "keep_grads": recorded_edits.KEEP_GRADS,
+    },
+    "rl": {
+        "recompute_actor": ["--recompute", "whatif.py:Block.forward"],
+        "forget_reference": ["--free", "whatif.py:156", "--at", "leave:whatif.py:156"],
+        "half_batch": recorded_edits.HALF_BATCH,
+        "no_critic_state": ["--drop", "class:optimizer_state,whatif.py:162",
+                            "--drop", "class:optimizer_temporaries,whatif.py:162"],
+    },
 }
+
+
+def arguments_of(program, edit, source):
+    """Returns the arguments of `ashlar whatif` for an edit; None: there is no such edit."""
+    if program in OTHER_EDITS:
+        return OTHER_EDITS[program].get(edit)
+    arguments = recorded_edits.EDITS.get(program, {}).get(edit)
+    if arguments is None:
+        return None
+    text = (source / recorded_edits.PROGRAM_FILE).read_text(encoding="utf-8")
+    return recorded_edits.with_line_numbers(arguments, text)
+
+
+def requested_bound(arguments):
+    """Returns the maximum error of the requested peak."""
+    estimated = {"--recompute", "--offload", "--scale", "--batch"}
+    return INEXACT if estimated.intersection(arguments) else EXACT
 
 
 def predict(cli, recording, source, edits):
@@ -109,17 +132,18 @@ def main():
         if edit == "base" or not recording.exists():
             continue
         name = f"| {program}.{row['seed']} | {edit} "
-        if (program, edit) not in EDITS:
+        source = arguments.source or arguments.folder
+        edits = arguments_of(program, edit, source)
+        if edits is None:
             lines.append(f"{name}| | {int(row['requested_peak']):,} | | | | | | no such edit |")
             continue
-        bound, edits = EDITS[program, edit]
-        source = arguments.source or arguments.folder
         answer, seconds = predict(arguments.cli, recording, source, edits)
         if "refused" in answer:
             lines.append(f"{name}| | | | | | | {seconds:.1f} | refused: {answer['refused']} |")
             failure_count += 1
             continue
-        errors, passed = compare(row, bases[program, row["seed"]], bound, answer)
+        errors, passed = compare(row, bases[program, row["seed"]], requested_bound(edits),
+                                 answer)
         reserved_errors.append(abs(errors["reserved"]))
         failure_count += not passed
         lines.append(f"{name}| {answer['after']['requested_peak_bytes']:,} "
