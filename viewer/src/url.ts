@@ -162,8 +162,9 @@ export function setDefaultDocument(number: number): void {
 const kDebounceMs = 300; // delays updates, because a drag changes the state with every move
 
 // Keeps URL and state in sync: the state follows immediately, the URL after a delay, because
-// browsers limit changes of the URL to a few hundred per minute. Returns a function that stops the
-// delayed changes of the URL.
+// browsers limit changes of the URL to a few hundred per minute. The attribute data-url of the page
+// says whether the URL has the current state. Returns a function that stops the delayed changes of
+// the URL.
 export function syncWithUrl(): () => void {
   readHash(location.hash);
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -171,15 +172,16 @@ export function syncWithUrl(): () => void {
   addEventListener("pagehide", writeHash);
   return effect(() => {
     hash.value; // subscribes to all changes
+    document.documentElement.dataset.url = "pending";
     clearTimeout(timer);
     timer = setTimeout(writeHash, kDebounceMs);
   });
 }
 
 function writeHash(): void {
-  if (hash.value === location.hash) return;
   try {
-    history.replaceState(null, "", hash.value);
+    if (hash.value !== location.hash) history.replaceState(null, "", hash.value);
+    document.documentElement.dataset.url = "current";
   } catch {
     // The browser's limit is reached; the next change of the state is written.
   }

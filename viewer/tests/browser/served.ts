@@ -135,3 +135,14 @@ export async function takePicture(page: Page, name: string): Promise<string> {
   await page.screenshot({ path: file });
   return file;
 }
+
+// Returns a word of the URL, which is updated after a delay.
+export async function urlWord(page: Page, name: string): Promise<string | null> {
+  await page.waitForSelector('html[data-url="current"]');
+  return page.evaluate((word) => new URLSearchParams(location.hash.slice(1)).get(word), name);
+}
+
+// Returns the entries that the URL says are shown.
+export async function spanOf(page: Page): Promise<number[]> {
+  return (await urlWord(page, "span"))!.split("-").map(Number);
+}

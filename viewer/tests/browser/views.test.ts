@@ -2,10 +2,9 @@
 //
 // Tests every view on bundled traces served by the real tool. All views follow the same moment and
 // selection. Screenshots of each view in both themes are kept for inspection.
-import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { clickAt, kPlotPart, meanColors } from "./plot.ts";
-import { kViewNames, show, takePicture, traceFiles } from "./served.ts";
+import { kViewNames, show, spanOf, takePicture, traceFiles } from "./served.ts";
 import { watchPages } from "./watched_pages.ts";
 
 const watched = watchPages(traceFiles(["oom.1", "leaky", "moe_streams.1"]));
@@ -209,10 +208,3 @@ test("redraws after the GPU context was lost", async () => {
   const after = await meanColors(page, kPlotPart);
   after.forEach((channel, i) => expect(Math.abs(channel - before[i])).toBeLessThan(2));
 });
-
-// Returns the span in the URL, which is updated after a delay.
-async function spanOf(page: Page): Promise<number[]> {
-  await page.waitForTimeout(400);
-  const text = await page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get("span"));
-  return text!.split("-").map(Number);
-}

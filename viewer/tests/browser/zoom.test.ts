@@ -2,11 +2,18 @@
 //
 // Tests zooming, the axis of time, regions, and links to a zoomed view, on recordings of training
 // programs.
-import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { kMargin } from "../../src/draw/timeline_options.ts";
 import { clickAt, drawn, kPlotPart, meanColors } from "./plot.ts";
-import { openPage, recordingFile, show, startBrowser, takePicture } from "./served.ts";
+import {
+  openPage,
+  recordingFile,
+  show,
+  spanOf,
+  startBrowser,
+  takePicture,
+  urlWord,
+} from "./served.ts";
 import { watchPages } from "./watched_pages.ts";
 
 const watched = watchPages(["transformer", "out_of_memory"].map(recordingFile));
@@ -67,7 +74,7 @@ test("Shift and a drag zoom to a box", async () => {
   const span = await spanOf(page);
   expect(span[0] / kTransformerEntries).toBeCloseTo(0.25, 2);
   expect(span[1] / kTransformerEntries).toBeCloseTo(0.75, 2);
-  const [magnified, floor] = (await wordOf(page, "bytes"))!.split("@").map(Number);
+  const [magnified, floor] = (await urlWord(page, "bytes"))!.split("@").map(Number);
   expect(magnified).toBeCloseTo(1 / 0.4, 1);
   expect(floor / (1.06 * 180 * 2 ** 20)).toBeCloseTo(0.4, 2);
   await drawn(page);
@@ -137,13 +144,3 @@ test("a link shows the same view in another window", async () => {
   after.forEach((channel, i) => expect(Math.abs(channel - colors[i])).toBeLessThan(2));
   await browser.close();
 });
-
-// Returns a word of the URL, which is updated after a delay.
-async function wordOf(page: Page, name: string): Promise<string | null> {
-  await page.waitForTimeout(400);
-  return page.evaluate((word) => new URLSearchParams(location.hash.slice(1)).get(word), name);
-}
-
-async function spanOf(page: Page): Promise<number[]> {
-  return (await wordOf(page, "span"))!.split("-").map(Number);
-}

@@ -90,20 +90,25 @@ test("updates the URL after the state has settled", () => {
   vi.useFakeTimers();
   const location = { hash: "" };
   const replaceState = vi.fn((_: unknown, __: string, hash: string) => (location.hash = hash));
+  const page: { url?: string } = {};
+  vi.stubGlobal("document", { documentElement: { dataset: page } });
   vi.stubGlobal("location", location);
   vi.stubGlobal("history", { replaceState });
   vi.stubGlobal("addEventListener", () => {});
   const end = syncWithUrl();
   for (let at = 0; at < 500; ++at) state.cursor.value = at;
   expect(replaceState).not.toHaveBeenCalled();
+  expect(page.url).toBe("pending");
   vi.advanceTimersByTime(1000);
   expect(replaceState).toHaveBeenCalledTimes(1);
   expect(location.hash).toBe("#view=timeline&at=499");
+  expect(page.url).toBe("current");
   replaceState.mockImplementation(() => {
     throw new Error("too often");
   });
   state.cursor.value = 7;
   vi.advanceTimersByTime(1000);
+  expect(page.url).toBe("pending");
   end();
   vi.unstubAllGlobals();
   vi.useRealTimers();
