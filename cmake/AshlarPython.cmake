@@ -17,6 +17,10 @@ set(ASHLAR_PYTHON_FILES
   python/ashlar/allocators/torch.py
   python/ashlar/errors.py
   python/ashlar/py.typed
+  python/ashlar/symm/__init__.py
+  python/ashlar/symm/_arrays.py
+  python/ashlar/symm/_functions.py
+  python/ashlar/symm/_stores.py
   python/ashlar/torch.py)
 
 # Where `cmake --install` puts the package: relative to the prefix, or absolute, such as a

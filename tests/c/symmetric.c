@@ -2,6 +2,7 @@
 //
 // A C11 program that calls every function of include/ashlar/c/symm.h with two ranks, which are two
 // processes, and reports failed expectations. The parent is rank 0 and serves the store.
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,6 +148,135 @@ static void test_collectives(ashlar_symm_handle* handle, int32_t* own) {
                 ASHLAR_INVALID_ARGUMENT);
 }
 
+// A store for the groups of one process, with a fixed number of keys.
+
+enum { kMaxKeys = 64, kMaxBytes = 4096 };
+struct entry {
+  char key[600];
+  char value[kMaxBytes];
+  size_t bytes;
+};
+struct entries {
+  pthread_mutex_t mutex;
+  struct entry all[kMaxKeys];  // a free entry has an empty key
+  int call_count;
+  ashlar_status failure;  // the result of all functions
+};
+
+static struct entry* find_entry(struct entries* entries, const char* key) {
+  for (int i = 0; i < kMaxKeys; ++i) {
+    if (strcmp(entries->all[i].key, key) == 0) return &entries->all[i];
+  }
+  return NULL;
+}
+
+static struct entry* entry_for(struct entries* entries, const char* key) {
+  struct entry* entry = find_entry(entries, key);
+  if (entry != NULL) return entry;
+  entry = find_entry(entries, "");
+  if (entry == NULL) abort();
+  snprintf(entry->key, sizeof(entry->key), "%s", key);
+  entry->bytes = 0;
+  return entry;
+}
+
+static ashlar_status store_set(void* context, const char* key, const void* value, size_t bytes,
+                               int64_t time_to_live_ms, int64_t timeout_ms) {
+  (void)time_to_live_ms;
+  (void)timeout_ms;
+  struct entries* entries = context;
+  if (bytes > kMaxBytes) return ASHLAR_INVALID_ARGUMENT;
+  pthread_mutex_lock(&entries->mutex);
+  ++entries->call_count;
+  struct entry* entry = entry_for(entries, key);
+  memcpy(entry->value, value, bytes);
+  entry->bytes = bytes;
+  pthread_mutex_unlock(&entries->mutex);
+  return entries->failure;
+}
+
+static ashlar_status store_try_get(void* context, const char* const* keys, size_t key_count,
+                                   int64_t timeout_ms,
+                                   void (*receive)(void* receiver, size_t index, const void* value,
+                                                   size_t bytes),
+                                   void* receiver) {
+  (void)timeout_ms;
+  struct entries* entries = context;
+  pthread_mutex_lock(&entries->mutex);
+  ++entries->call_count;
+  for (size_t i = 0; i < key_count; ++i) {
+    const struct entry* entry = find_entry(entries, keys[i]);
+    if (entry != NULL) receive(receiver, i, entry->value, entry->bytes);
+  }
+  receive(receiver, key_count, "", 0);  // has no effect
+  pthread_mutex_unlock(&entries->mutex);
+  return entries->failure;
+}
+
+static ashlar_status store_add(void* context, const char* key, int64_t amount,
+                               int64_t time_to_live_ms, int64_t timeout_ms, int64_t* value) {
+  (void)time_to_live_ms;
+  (void)timeout_ms;
+  struct entries* entries = context;
+  pthread_mutex_lock(&entries->mutex);
+  ++entries->call_count;
+  struct entry* entry = entry_for(entries, key);
+  entry->value[entry->bytes] = '\0';
+  *value = strtoll(entry->value, NULL, 10) + amount;
+  entry->bytes = (size_t)snprintf(entry->value, kMaxBytes, "%lld", (long long)*value);
+  pthread_mutex_unlock(&entries->mutex);
+  return entries->failure;
+}
+
+static ashlar_status store_erase(void* context, const char* key, int64_t timeout_ms,
+                                 int32_t* existed) {
+  (void)timeout_ms;
+  struct entries* entries = context;
+  pthread_mutex_lock(&entries->mutex);
+  ++entries->call_count;
+  struct entry* entry = find_entry(entries, key);
+  *existed = entry != NULL;
+  if (entry != NULL) entry->key[0] = '\0';
+  pthread_mutex_unlock(&entries->mutex);
+  return entries->failure;
+}
+
+static void test_store_with_functions(void) {
+  static struct entries entries = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+  ashlar_symm_store_functions functions = {.struct_size = sizeof(functions)};
+  ashlar_symm_store* store = NULL;
+  ASHLAR_EXPECT(ashlar_symm_store_create(&functions, &store) == ASHLAR_INVALID_ARGUMENT);
+  functions.context = &entries;
+  functions.set = store_set;
+  functions.try_get = store_try_get;
+  functions.add = store_add;
+  functions.erase = store_erase;
+  ASHLAR_EXPECT_OK(ashlar_symm_store_create(&functions, &store));
+  ashlar_symm_heap* heap = NULL;
+  ashlar_symm_group* group = NULL;
+  ashlar_symm_group_options options = {.struct_size = sizeof(options)};
+  options.timeout_ms = kTimeoutMs;
+  ASHLAR_EXPECT_OK(ashlar_symm_heap_create(NULL, &heap));
+  ASHLAR_EXPECT_OK(ashlar_symm_group_join(heap, store, &options, &group));
+  ASHLAR_EXPECT(entries.call_count > 0);
+  ASHLAR_EXPECT_OK(ashlar_symm_group_leave(group, kTimeoutMs));
+  ashlar_symm_group_destroy(group);
+  group = NULL;
+
+  entries.failure = ASHLAR_FORMAT;
+  ASHLAR_EXPECT(ashlar_symm_group_join(heap, store, &options, &group) == ASHLAR_FORMAT);
+  ASHLAR_EXPECT(strstr(ashlar_last_message(), "the program's store") != NULL);
+  entries.failure = ASHLAR_OK;
+
+  ashlar_symm_store_close(store);
+  ashlar_symm_store_close(NULL);
+  const int call_count = entries.call_count;
+  ASHLAR_EXPECT(ashlar_symm_group_join(heap, store, &options, &group) == ASHLAR_DEVICE_FAULT);
+  ASHLAR_EXPECT(entries.call_count == call_count);
+  ashlar_symm_heap_destroy(heap);
+  ashlar_symm_store_destroy(store);
+}
+
 static void run_rank(ashlar_symm_store* store) {
   ashlar_symm_heap_options heap_options = {.struct_size = sizeof(heap_options)};
   heap_options.lease_ms = 60000;
@@ -204,6 +334,7 @@ int main(void) {
     ASHLAR_EXPECT_OK(ashlar_symm_store_open_tcp("127.0.0.1", port, kToken, kTimeoutMs, &store));
   }
   if (store != NULL) run_rank(store);
+  if (!is_child) test_store_with_functions();
   ashlar_symm_store_destroy(store);
   int status = 0;
   if (child > 0) {

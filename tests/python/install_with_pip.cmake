@@ -33,6 +33,8 @@ assert ashlar.__file__.startswith('${FOLDER}/venv'), ashlar.__file__
 assert l.path().startswith('${FOLDER}/venv'), l.path()
 assert ashlar.Allocator('sim:0').allocate(5).size == 5
 import ashlar.allocators
+from ashlar import symm
+assert symm.Heap().allocate(8).view().nbytes == 8
 sources, includes = n._sources()
 assert str(sources[0]).startswith('${FOLDER}/venv'), sources
 assert m.metadata('ashlar')['License'] == 'Apache-2.0'

@@ -41,6 +41,13 @@ foreach(name IN ITEMS
   set_tests_properties(python.${name} PROPERTIES
     LABELS unit ENVIRONMENT "${environment}")
 endforeach()
+if(TARGET ashlar_torch)
+  add_test(NAME python.symm
+    COMMAND ${Python_EXECUTABLE} -m pytest -q -p no:cacheprovider
+      ${CMAKE_CURRENT_SOURCE_DIR}/python/package/test_symm.py)
+  set_tests_properties(python.symm PROPERTIES
+    LABELS unit ENVIRONMENT "${environment};ASHLAR_TORCH_LIBRARY=$<TARGET_FILE:ashlar_torch>")
+endif()
 set_property(TEST python.types PROPERTY SKIP_REGULAR_EXPRESSION "1 skipped")  # without mypy
 set_property(TEST python.cuda python.host_memory APPEND PROPERTY
   ENVIRONMENT ASHLAR_CUDA_DRIVER=$<TARGET_FILE:standin_cuda>)

@@ -41,6 +41,37 @@ ASHLAR_C_API ashlar_status ashlar_symm_store_open_tcp(const char* host, uint16_t
 ASHLAR_C_API ashlar_status ashlar_symm_store_host_tcp(const char* host, uint16_t* port,
                                                       const char* token,
                                                       ashlar_symm_store** store) ASHLAR_C_NOEXCEPT;
+
+// The functions of a store that the caller implements. symm::Store (ashlar/store.h) describes the
+// operations. Functions are called from several threads at the same time. They return by the
+// timeout, which is negative if there is no limit, and return ASHLAR_OK or the kind of error.
+typedef struct ashlar_symm_store_functions {
+  size_t struct_size;
+  void* context;  // passed to all functions
+  // A time to live of 0 means that the key does not expire.
+  ashlar_status (*set)(void* context, const char* key, const void* value, size_t bytes,
+                       int64_t time_to_live_ms, int64_t timeout_ms);
+  // Calls `receive` once for each key that exists, with the key's index, before it returns.
+  ashlar_status (*try_get)(void* context, const char* const* keys, size_t key_count,
+                           int64_t timeout_ms,
+                           void (*receive)(void* receiver, size_t index, const void* value,
+                                           size_t bytes),
+                           void* receiver);
+  ashlar_status (*add)(void* context, const char* key, int64_t amount, int64_t time_to_live_ms,
+                       int64_t timeout_ms, int64_t* value);
+  ashlar_status (*erase)(void* context, const char* key, int64_t timeout_ms, int32_t* existed);
+} ashlar_symm_store_functions;
+
+// Makes a store from the caller's functions, which are copied. `context` must stay valid until the
+// store is closed.
+ASHLAR_C_API ashlar_status ashlar_symm_store_create(const ashlar_symm_store_functions* functions,
+                                                    ashlar_symm_store** store) ASHLAR_C_NOEXCEPT;
+// Waits for the calls of the store's functions that are in progress. Later operations fail without
+// calling the functions. Does nothing for other stores. Must not be called by these functions.
+ASHLAR_C_API void ashlar_symm_store_close(ashlar_symm_store* store) ASHLAR_C_NOEXCEPT;
+
+// Groups keep their store open. Stores with functions of the caller must be closed before `context`
+// becomes invalid.
 ASHLAR_C_API void ashlar_symm_store_destroy(ashlar_symm_store* store) ASHLAR_C_NOEXCEPT;
 
 // Heaps and buffers.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/c/callback_store.h"
 #include "api/c/handles.h"
 #include "ashlar/c/symm.h"
 #include "ashlar/launch.h"
@@ -21,7 +22,8 @@ using namespace ashlar::c_api;
 // NOLINTBEGIN(readability-identifier-naming): names of the C API.
 
 struct ashlar_symm_store {
-  std::shared_ptr<symm::Store> store;  // shared with groups
+  std::shared_ptr<symm::Store> store;               // shared with groups
+  std::shared_ptr<CallbackStore> callback_store{};  // the same object, or null
 };
 struct ashlar_symm_heap {
   symm::Heap heap;
@@ -159,6 +161,25 @@ ashlar_status ashlar_symm_store_host_tcp(const char* host, uint16_t* port, const
     *store = make_object<ashlar_symm_store>(std::move(hosted.store));
     *port = hosted.port;
   });
+}
+
+ashlar_status ashlar_symm_store_create(const ashlar_symm_store_functions* functions,
+                                       ashlar_symm_store** store) noexcept {
+  return guarded([&] {
+    require(functions, "functions");
+    require(store, "store");
+    const ashlar_symm_store_functions read = read_struct(functions);
+    if (read.set == nullptr || read.try_get == nullptr || read.add == nullptr ||
+        read.erase == nullptr) {
+      throw InvalidArgument(Status::invalid_argument("a function of the store is null"));
+    }
+    auto made = std::make_shared<CallbackStore>(read);
+    *store = make_object<ashlar_symm_store>(made, made);
+  });
+}
+
+void ashlar_symm_store_close(ashlar_symm_store* store) noexcept {
+  if (store != nullptr && store->callback_store != nullptr) store->callback_store->close();
 }
 
 void ashlar_symm_store_destroy(ashlar_symm_store* store) noexcept {
