@@ -46,9 +46,14 @@ if(TARGET ashlar_torch)
     COMMAND ${Python_EXECUTABLE} -m pytest -q -p no:cacheprovider
       ${CMAKE_CURRENT_SOURCE_DIR}/python/package/test_symm.py)
   set_tests_properties(python.symm PROPERTIES
-    LABELS unit ENVIRONMENT "${environment};ASHLAR_TORCH_LIBRARY=$<TARGET_FILE:ashlar_torch>")
+    LABELS unit
+    ENVIRONMENT "${environment};ASHLAR_TORCH_LIBRARY=$<TARGET_FILE:ashlar_torch>")
 endif()
 set_property(TEST python.types PROPERTY SKIP_REGULAR_EXPRESSION "1 skipped")  # without mypy
+if(TEST python.symm)
+  set_property(TEST python.symm APPEND PROPERTY
+    ENVIRONMENT ASHLAR_CUDA_DRIVER=$<TARGET_FILE:standin_cuda>)
+endif()
 set_property(TEST python.cuda python.host_memory APPEND PROPERTY
   ENVIRONMENT ASHLAR_CUDA_DRIVER=$<TARGET_FILE:standin_cuda>)
 

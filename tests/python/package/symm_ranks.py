@@ -141,6 +141,34 @@ def operations(symm, np, store, rank, world_size):
     group.leave(LIMIT_S)
 
 
+class FakeStream:
+    """A stream of PyTorch."""
+
+    cuda_stream = 0
+
+
+def device(symm, np, store, rank, world_size):
+    """Memory of a GPU that the ranks share, with queued operations."""
+    heap = symm.Heap("cuda:0")
+    group = symm.Group.join(heap, store, rank, world_size, timeout_s=LIMIT_S,
+                            may_share_device=True)
+    buffer = heap.allocate(4096)
+    handle = group.rendezvous(buffer, LIMIT_S)
+    view = buffer.view("float32", 16)
+    assert view.__cuda_array_interface__["data"] == (buffer.address, False)
+    out = heap.allocate(64).view("float32")
+    handle.put(rank, np.full(16, rank + 1, np.float32))
+    handle.all_reduce(view, timeout_s=LIMIT_S)
+    handle.barrier(stream=FakeStream())
+    handle.all_reduce(view, "max", out=out, stream=FakeStream())
+    group.finish(FakeStream())
+    total = sum(range(world_size + 1))
+    values = np.zeros(16, np.float32)
+    handle.get((rank + 1) % world_size, values)
+    assert values.tolist() == [total] * 16, values
+    group.leave(LIMIT_S)
+
+
 def process_group(symm, np, store, rank, world_size):
     """Joins through stand-ins for torch.distributed's modules."""
     distributed = types.ModuleType("torch.distributed")

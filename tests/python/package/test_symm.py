@@ -5,6 +5,7 @@ torch.distributed."""
 import contextlib
 import ctypes
 import gc
+import os
 import subprocess
 import sys
 
@@ -44,6 +45,13 @@ def group():
 def test_all_operations(world_size):
     outputs, left = run_ranks("operations", world_size)
     assert outputs == ["done\n"] * world_size
+    assert left == []
+
+
+@pytest.mark.skipif("ASHLAR_CUDA_DRIVER" not in os.environ, reason="no stand-in for the driver")
+def test_memory_of_a_gpu():
+    outputs, left = run_ranks("device", 2)
+    assert outputs == ["done\n"] * 2
     assert left == []
 
 
