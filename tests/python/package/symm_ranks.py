@@ -208,8 +208,9 @@ def end_without_leaving(symm, np, store, rank, world_size):
     """The interpreter ends while heartbeats call the store."""
     heap = symm.Heap(heartbeat_s=0.001, lease_s=30.0)
     group = symm.Group.join(heap, store, rank, world_size, timeout_s=LIMIT_S)
-    group.rendezvous(heap.allocate(64), LIMIT_S).barrier(timeout_s=LIMIT_S)
-    sys.kept = (heap, group)  # alive until the interpreter's end
+    handle = group.rendezvous(heap.allocate(64), LIMIT_S)
+    handle.barrier(timeout_s=LIMIT_S)
+    sys.kept = handle  # keeps the group alive until the interpreter's end
 
 
 def main(name, rank, world_size, port):
