@@ -182,25 +182,33 @@ Code Core::destroy_exec(uint64_t exec) {
 }
 
 Code Core::destroy_graph(uint64_t graph) {
-  {
+  const auto mark = [&](bool is_destroyed) {
     const std::lock_guard lock(mutex_);
-    find_or_abort(graphs_, "graph", graph).is_destroyed = true;
-  }
-  return drop_graph_if_unused(graph);
+    find_or_abort(graphs_, "graph", graph).is_destroyed = is_destroyed;
+  };
+  mark(true);
+  const Code destroyed = drop_graph_if_unused(graph);
+  if (destroyed != kDone) mark(false);
+  return destroyed;
 }
 
 // A graph and its graph execs share one simulated graph, which is destroyed with the last of them.
 Code Core::drop_graph_if_unused(uint64_t graph) {
-  Graph dropped;  // destroyed after unlocking: destroying user objects calls user code
+  size_t on = 0;
   {
     const std::lock_guard lock(mutex_);
-    Graph& found = find_or_abort(graphs_, "graph", graph);
+    const Graph& found = find_or_abort(graphs_, "graph", graph);
     if (!found.is_destroyed || found.exec_count != 0) return kDone;
-    dropped = std::move(found);
-    graphs_.erase(graph);
-    std::erase_if(nodes_, [&](const auto& node) { return node.second == graph; });
+    on = found.device;
   }
-  return code_of(device(dropped.device).destroy_graph(GraphId(graph)));
+  const Code destroyed = code_of(device(on).destroy_graph(GraphId(graph)));
+  if (destroyed != kDone) return destroyed;
+  Graph dropped;  // declared before the lock: destroying user objects calls user code
+  const std::lock_guard lock(mutex_);
+  dropped = std::move(graphs_.find(graph)->second);
+  graphs_.erase(graph);
+  std::erase_if(nodes_, [&](const auto& node) { return node.second == graph; });
+  return kDone;
 }
 
 }  // namespace ashlar::standin

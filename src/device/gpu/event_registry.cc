@@ -30,15 +30,18 @@ Result<Handle> EventRegistry::find(EventId event, DeviceIndex owner) const {
   return found->second.handle;
 }
 
-Result<Handle> EventRegistry::remove(EventId event, DeviceIndex owner) {
+Result<EventRegistry::Removed> EventRegistry::remove(EventId event, DeviceIndex owner) {
   WriterLock lock(mutex_);
   const auto found = events_.find(event);
   if (found == events_.end() || found->second.owner != owner) {
     return Status::invalid_argument(text("event ", event, " is not an event of device ", owner));
   }
-  const Handle handle = found->second.handle;
-  events_.erase(found);
-  return handle;
+  return Removed(events_.extract(found));
+}
+
+void EventRegistry::restore(Removed removed) {
+  WriterLock lock(mutex_);
+  events_.insert(std::move(removed.node_));
 }
 
 }  // namespace ashlar::gpu

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <unordered_map>
+#include <utility>
 
 #include "ashlar/types.h"
 #include "base/mutex.h"
@@ -19,18 +20,35 @@ class EventRegistry {
   // event, or (second function only) the event does not belong to `owner`.
   Result<Handle> find(EventId event) const;
   Result<Handle> find(EventId event, DeviceIndex owner) const;
-  // Removes the id and returns the handle. Fails like `find` with an owner.
-  Result<Handle> remove(EventId event, DeviceIndex owner);
+
+  // A removed event. Does not destroy the driver's event.
+  class Removed;
+  // Removes the id, so that no other call can use the event. Fails like `find` with an owner.
+  Result<Removed> remove(EventId event, DeviceIndex owner);
+  // Adds a removed event again, under its id.
+  void restore(Removed removed);
 
  private:
   struct Event {
     DeviceIndex owner;
     Handle handle = 0;
   };
+  using Events = std::unordered_map<EventId, Event>;
 
   mutable SharedMutex mutex_;
   uint64_t last_id_ ASHLAR_GUARDED_BY(mutex_) = 0;
-  std::unordered_map<EventId, Event> events_ ASHLAR_GUARDED_BY(mutex_);
+  Events events_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+class EventRegistry::Removed {
+ public:
+  Handle handle() const { return node_.mapped().handle; }
+
+ private:
+  friend class EventRegistry;
+  explicit Removed(Events::node_type node) : node_(std::move(node)) {}
+
+  Events::node_type node_;  // not empty; kept because a new node would need host memory
 };
 
 }  // namespace ashlar::gpu

@@ -211,6 +211,7 @@ class GpuDevice final : public Device {
   // Adds the graph to the registry if the program ended its capture with the driver's own
   // functions instead of end_capture.
   void find_foreign_graph(GraphId graph);
+  Status destroy_captured(GraphId id, CapturedGraph& graph);
   // Returns kUnsupported if the stream is capturing.
   Status check_not_capturing(StreamId stream, const char* action);
   Status call_host_in_capture(StreamId stream, Handle graph, std::function<void()> function);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Implements the parts of GpuDevice for streams, events, work and captures.
+// The file is long because these parts use the same checks.
 #include "base/text.h"
 #include "device/gpu/driver_errors.h"
 #include "device/gpu/gpu_device.h"
@@ -113,9 +114,12 @@ Result<EventId> GpuDevice::create_event(const EventOptions& options) {
 
 Status GpuDevice::destroy_event(EventId event) {
   return call([&]() -> Status {
-    const Result<Handle> handle = backend_.events.remove(event, index());
-    if (!handle.ok()) return handle.status();
-    return to_status(driver().destroy_event(*handle));
+    // Removed before the driver destroys the event, because another thread may then get the handle.
+    Result<EventRegistry::Removed> removed = backend_.events.remove(event, index());
+    if (!removed.ok()) return removed.status();
+    Status destroyed = to_status(driver().destroy_event(removed->handle()));
+    if (!destroyed.ok()) backend_.events.restore(*std::move(removed));
+    return destroyed;
   });
 }
 
@@ -382,18 +386,24 @@ Status GpuDevice::launch_graph(GraphId id, StreamId stream) {
 Status GpuDevice::destroy_graph(GraphId id) {
   return call([&]() -> Status {
     find_foreign_graph(id);
-    const Result<std::shared_ptr<CapturedGraph>> graph = graphs_.remove(id);
-    if (!graph.ok()) return graph.status();
-    Status unlaunchable;
-    {
-      MutexLock lock((*graph)->mutex);
-      if ((*graph)->exec != 0) {
-        unlaunchable = to_status(driver().destroy_graph_exec((*graph)->exec));
-      }
-    }
-    Status destroyed = to_status(driver().destroy_graph(id.value()));
-    return unlaunchable.ok() ? destroyed : unlaunchable;
+    // Removed before the driver destroys the graph, because a new capture may then get the handle.
+    Result<GraphRegistry::Removed> removed = graphs_.remove(id);
+    if (!removed.ok()) return removed.status();
+    Status destroyed = destroy_captured(id, removed->graph());
+    if (!destroyed.ok()) graphs_.restore(*std::move(removed));
+    return destroyed;
   });
+}
+
+// After a failure, another call continues with the step that failed.
+Status GpuDevice::destroy_captured(GraphId id, CapturedGraph& graph) {
+  MutexLock lock(graph.mutex);
+  if (graph.exec != 0) {
+    Status destroyed = to_status(driver().destroy_graph_exec(graph.exec));
+    if (!destroyed.ok()) return destroyed;
+    graph.exec = 0;
+  }
+  return to_status(driver().destroy_graph(id.value()));
 }
 
 }  // namespace ashlar::gpu

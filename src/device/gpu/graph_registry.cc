@@ -66,17 +66,25 @@ Result<std::shared_ptr<CapturedGraph>> GraphRegistry::find(GraphId graph) const 
   return found->second;
 }
 
-Result<std::shared_ptr<CapturedGraph>> GraphRegistry::remove(GraphId graph) {
+Result<GraphRegistry::Removed> GraphRegistry::remove(GraphId graph) {
   MutexLock lock(mutex_);
   const auto found = graphs_.find(graph);
   if (found == graphs_.end()) {
     return Status::invalid_argument(
         text("graph ", graph, " is not a captured graph of this device"));
   }
-  std::shared_ptr<CapturedGraph> removed = std::move(found->second);
-  graphs_.erase(found);
+  Nodes nodes;  // allocated before the first change
+  for (const auto& node : nodes_) {
+    if (node.second == graph) nodes.insert(node);
+  }
   remove_nodes_locked(graph);
-  return removed;
+  return Removed(graphs_.extract(found), std::move(nodes));
+}
+
+void GraphRegistry::restore(Removed removed) {
+  MutexLock lock(mutex_);
+  graphs_.insert(std::move(removed.graph_));
+  nodes_.merge(removed.nodes_);
 }
 
 void GraphRegistry::remove_nodes(GraphId graph) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ashlar/types.h"
@@ -40,21 +41,41 @@ class GraphRegistry {
   void add(GraphId graph);
   // Returns the graph. kInvalidArgument: `graph` is not a finished graph of this device.
   Result<std::shared_ptr<CapturedGraph>> find(GraphId graph) const;
-  // Removes the graph and its nodes, and returns the graph. Fails like `find`.
-  Result<std::shared_ptr<CapturedGraph>> remove(GraphId graph);
+  // A removed graph and its nodes.
+  class Removed;
+  // Removes the graph and its nodes, so that no other call can use them. Fails like `find`.
+  Result<Removed> remove(GraphId graph);
+  // Adds a removed graph and its nodes again.
+  void restore(Removed removed);
   // Removes the nodes of a capture that ended without a graph, and the graph if update_capture has
   // added it.
   void remove_nodes(GraphId graph);
 
  private:
+  using Graphs = std::unordered_map<GraphId, std::shared_ptr<CapturedGraph>>;
+  using Nodes = std::unordered_map<NodeId, GraphId>;
+
   void remove_nodes_locked(GraphId graph) ASHLAR_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   // Shared with launches that are in progress while the graph is destroyed.
-  std::unordered_map<GraphId, std::shared_ptr<CapturedGraph>> graphs_ ASHLAR_GUARDED_BY(mutex_);
-  std::unordered_map<NodeId, GraphId> nodes_ ASHLAR_GUARDED_BY(mutex_);
+  Graphs graphs_ ASHLAR_GUARDED_BY(mutex_);
+  Nodes nodes_ ASHLAR_GUARDED_BY(mutex_);
   // The graph of the last known capture of each stream.
   std::unordered_map<StreamId, GraphId> captures_ ASHLAR_GUARDED_BY(mutex_);
+};
+
+class GraphRegistry::Removed {
+ public:
+  CapturedGraph& graph() const { return *graph_.mapped(); }
+
+ private:
+  friend class GraphRegistry;
+  Removed(Graphs::node_type graph, Nodes nodes)
+      : graph_(std::move(graph)), nodes_(std::move(nodes)) {}
+
+  Graphs::node_type graph_;  // not empty
+  Nodes nodes_;
 };
 
 }  // namespace ashlar::gpu

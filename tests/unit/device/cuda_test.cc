@@ -279,6 +279,7 @@ TEST_F(CudaTest, FailedReleaseCanBeRetried) {
   const Result<StreamId> stream = device().create_stream();
   const Result<DeviceAddress> pooled = device().allocate_async(kGranule, *stream);
   const Result<void*> host = device().allocate_host(4096);
+  const Result<EventId> event = device().create_event();
   ASSERT_TRUE(device().map(*at, *extent).ok());
   const AddressRange range{*at, kGranule};
   const std::vector<std::pair<DeviceCall, std::function<Status()>>> calls = {
@@ -288,6 +289,7 @@ TEST_F(CudaTest, FailedReleaseCanBeRetried) {
       {DeviceCall::kFreeAddresses, [&] { return device().free_addresses(range); }},
       {DeviceCall::kFreeAsync, [&] { return device().free_async(*pooled, *stream); }},
       {DeviceCall::kFreeHost, [&] { return device().free_host(*host); }},
+      {DeviceCall::kDestroyEvent, [&] { return device().destroy_event(*event); }},
   };
   for (const auto& [call, take_back] : calls) {
     control().inject({.call = call});
@@ -295,6 +297,26 @@ TEST_F(CudaTest, FailedReleaseCanBeRetried) {
     EXPECT_TRUE(take_back().ok()) << name(call);
     EXPECT_EQ(take_back().kind(), StatusKind::kInvalidArgument) << name(call);
   }
+}
+
+TEST_F(CudaTest, GraphIsUsableAfterAFailedDestruction) {
+  const StreamId stream = *device().create_stream();
+  int run_count = 0;
+  ASSERT_TRUE(device().begin_capture(stream, CaptureMode::kGlobal).ok());
+  ASSERT_TRUE(device().call_host(stream, [] {}).ok());
+  ASSERT_TRUE(device().call_host(stream, [&] { ++run_count; }).ok());
+  const NodeId last = device().capture_state(stream)->tail.at(0);
+  const GraphId graph = *device().end_capture(stream);
+  ASSERT_TRUE(device().launch_graph(graph, stream).ok());
+  control().inject({.call = DeviceCall::kDestroyGraph});
+  EXPECT_EQ(device().destroy_graph(graph).kind(), StatusKind::kDeviceFault);
+  EXPECT_EQ(device().node_dependencies(last)->size(), 1U);
+  EXPECT_TRUE(device().launch_graph(graph, stream).ok());
+  EXPECT_TRUE(device().synchronize_stream(stream).ok());
+  EXPECT_EQ(run_count, 2);
+  EXPECT_TRUE(device().destroy_graph(graph).ok());
+  EXPECT_EQ(device().destroy_graph(graph).kind(), StatusKind::kInvalidArgument);
+  EXPECT_EQ(device().node_dependencies(last).status().kind(), StatusKind::kInvalidArgument);
 }
 
 // The driver does not align small allocations of host memory to pages, so the back end allocates
