@@ -89,10 +89,12 @@ SharedBuffer AllocatorSharing::open(std::string_view handle, StreamId stream) {
     unwrap(Status::invalid_argument(
         "the block was shared by this allocator: use the address of its buffer"));
   }
-  std::shared_ptr<Import> import = unwrap(impl_->imports.open(handle));
   const DeviceStream first{&engine_.device(), stream};
-  SharedBuffer::Impl impl{engine_, impl_->imports, engine_.device(), std::move(import), {first}};
-  return SharedBuffer(std::make_unique<SharedBuffer::Impl>(std::move(impl)));
+  SharedBuffer::Impl impl{engine_, impl_->imports, engine_.device(), {}, {first}};
+  auto opened = std::make_unique<SharedBuffer::Impl>(std::move(impl));
+  // The last step: an import that has been opened must be closed.
+  opened->import = unwrap(impl_->imports.open(handle));
+  return SharedBuffer(std::move(opened));
 }
 
 SharedBuffer::SharedBuffer() = default;

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/host_memory.h"
 
 namespace ashlar {
 
@@ -15,8 +16,13 @@ Result<std::unique_ptr<ImportedGranules>> ImportedGranules::reserve(Device& devi
   const size_t bytes = shape.granule_bytes * shape.granule_count;
   const Result<DeviceAddress> base = device.reserve(bytes);
   if (!base.ok()) return base.status();
-  return std::unique_ptr<ImportedGranules>(
+  ScopeGuard undo([&] {
+    catch_bad_alloc([&] { return device.free_addresses({*base, bytes}).ok(); });
+  });
+  std::unique_ptr<ImportedGranules> reserved(
       new ImportedGranules(device, shape.granule_bytes, {*base, bytes}));
+  undo.dismiss();
+  return reserved;
 }
 
 // Imports and maps a granule. The mapping keeps the memory alive, so the extent is released
@@ -24,11 +30,12 @@ Result<std::unique_ptr<ImportedGranules>> ImportedGranules::reserve(Device& devi
 Status ImportedGranules::add(int fd) {
   const DeviceAddress at = range_.begin + mapped_count_ * granule_bytes_;
   ASHLAR_CHECK(at < range_.end());
+  reserve_amortized(unreleased_extents_, unreleased_extents_.size() + 1);
   const Result<ExtentId> extent = device_.import_fd(fd, granule_bytes_);
   if (!extent.ok()) return extent.status();
-  const Status mapped = device_.map(at, *extent);
+  const Status mapped = without_bad_alloc([&] { return device_.map(at, *extent); });
   if (mapped.ok()) ++mapped_count_;
-  const Status released = device_.release(*extent);
+  const Status released = without_bad_alloc([&] { return device_.release(*extent); });
   if (!released.ok()) unreleased_extents_.push_back(*extent);
   return mapped.ok() ? released : mapped;
 }
@@ -36,6 +43,7 @@ Status ImportedGranules::add(int fd) {
 Status ImportedGranules::grant_access(DeviceIndex accessor) {
   MutexLock lock(mutex_);
   if (std::find(accessors_.begin(), accessors_.end(), accessor) != accessors_.end()) return {};
+  reserve_amortized(accessors_, accessors_.size() + 1);
   Status opened = device_.set_access(range_, accessor, Access::kReadWrite);
   if (opened.ok()) accessors_.push_back(accessor);
   return opened;
@@ -63,7 +71,10 @@ Result<std::unique_ptr<OpenedAllocation>> OpenedAllocation::open(Device& device,
                                                                  const AllocationHandle& handle) {
   const Result<DeviceAddress> address = device.open_allocation(handle);
   if (!address.ok()) return address.status();
-  return std::unique_ptr<OpenedAllocation>(new OpenedAllocation(device, *address));
+  ScopeGuard undo([&] { catch_bad_alloc([&] { return device.close_allocation(*address).ok(); }); });
+  std::unique_ptr<OpenedAllocation> opened(new OpenedAllocation(device, *address));
+  undo.dismiss();
+  return opened;
 }
 
 Status OpenedAllocation::query_size() {

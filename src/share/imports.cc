@@ -7,44 +7,48 @@
 #include <atomic>
 #include <memory>
 
+#include "base/check.h"
+#include "base/host_memory.h"
 #include "base/text.h"
 #include "device/relaxed_capture.h"
 
 namespace ashlar {
 
-namespace {
-
-struct KeptImport {
+struct Imports::KeptImport {
   std::shared_ptr<Import> import;
   KeptImport* next = nullptr;
 };
-// A lock-free list, because a forked child could inherit a locked mutex. Keeps the imports
-// reachable; no thread reads the elements.
-std::atomic<KeptImport*> kept_imports{nullptr};
 
-// Keeps an import open until the process exits, because work may still use its memory.
-void keep_open(std::shared_ptr<Import> import) {
-  KeptImport* kept = std::make_unique<KeptImport>(KeptImport{std::move(import)}).release();
-  kept->next = kept_imports.load(std::memory_order_relaxed);
-  // Release order suffices, because no thread reads the elements.
-  while (!kept_imports.compare_exchange_weak(kept->next, kept, std::memory_order_release,
-                                             std::memory_order_relaxed)) {
+// Keeps the imports reachable; no thread reads the elements.
+class Imports::KeptImports {
+ public:
+  static void add(std::unique_ptr<KeptImport> added) noexcept {
+    KeptImport* kept = added.release();
+    kept->next = first_.load(std::memory_order_relaxed);
+    // Release order suffices, because no thread reads the elements.
+    while (!first_.compare_exchange_weak(kept->next, kept, std::memory_order_release,
+                                         std::memory_order_relaxed)) {
+    }
   }
-}
 
-}  // namespace
+ private:
+  static inline std::atomic<KeptImport*> first_{nullptr};
+};
+
+Imports::PendingClose::PendingClose() : kept(std::make_unique<KeptImport>()) {}
+Imports::PendingClose::~PendingClose() = default;
 
 Imports::Imports(Device& device, std::chrono::milliseconds timeout)
     : device_(device), timeout_(timeout), accessors_{device.properties().index} {}
 
+// An import that cannot be waited for stays open, because work may still use its memory.
 Imports::~Imports() {
-  std::vector<PendingClose> closing;
-  {
-    MutexLock lock(mutex_);
-    closing.swap(pending_closes_);
-  }
+  PendingCloses closing;
+  take_pending(closing);
   for (PendingClose& each : closing) {
-    if (!wait(each)) keep_open(std::move(each.import));
+    if (catch_bad_alloc([&] { return wait(each); })) continue;
+    each.kept->import = std::move(each.import);
+    KeptImports::add(std::move(each.kept));
   }
   closing.clear();
   retry_unclosed();
@@ -54,12 +58,16 @@ Result<std::shared_ptr<Import>> Imports::open(std::string_view bytes) {
   if (Status collected = collect(); !collected.ok()) return collected;
   const Result<ShareHandle> handle = parse_share_handle(bytes);
   if (!handle.ok()) return handle.status();
+  PendingCloses prepared;
+  prepared.emplace_back();
   Result<std::shared_ptr<Import>> import =
       imports_.find_or_create(std::string(bytes), [&] { return make_import(*handle); });
   if (!import.ok()) return import;
   // add_accessor does not find an import that is still being created, so access is granted here
   // again.
   if (Status opened = grant_access_to_all(*(*import)->range); !opened.ok()) return opened;
+  MutexLock lock(mutex_);
+  prepared_closes_.splice(prepared_closes_.end(), prepared);
   return import;
 }
 
@@ -102,10 +110,12 @@ Status Imports::check_device(const ShareHandle& handle) const {
 Result<std::shared_ptr<ImportedRange>> Imports::open_allocation(const AllocationHandle& handle) {
   const std::string key(handle.begin(), handle.end());
   return allocations_.find_or_create(key, [&]() -> Result<std::shared_ptr<ImportedRange>> {
+    UnclosedRanges owner(1);
     Result<std::unique_ptr<OpenedAllocation>> opened = OpenedAllocation::open(device_, handle);
     if (!opened.ok()) return opened.status();
     OpenedAllocation& allocation = **opened;
-    std::shared_ptr<ImportedRange> range = close_on_release(*std::move(opened));
+    owner.front() = *std::move(opened);
+    std::shared_ptr<ImportedRange> range = close_on_release(std::move(owner));
     if (Status queried = allocation.query_size(); !queried.ok()) return queried;
     return range;
   });
@@ -114,11 +124,13 @@ Result<std::shared_ptr<ImportedRange>> Imports::open_allocation(const Allocation
 Result<std::shared_ptr<ImportedRange>> Imports::import_granules(const ShareHandle& handle,
                                                                 Lease& lease,
                                                                 std::vector<UniqueFd> first) {
+  UnclosedRanges owner(1);
   Result<std::unique_ptr<ImportedGranules>> reserved =
       ImportedGranules::reserve(device_, {handle.granule_bytes, handle.granule_count});
   if (!reserved.ok()) return reserved.status();
   ImportedGranules& granules = **reserved;
-  std::shared_ptr<ImportedRange> range = close_on_release(*std::move(reserved));
+  owner.front() = *std::move(reserved);
+  std::shared_ptr<ImportedRange> range = close_on_release(std::move(owner));
   // Requests descriptors in batches, so that only a few descriptors are open at a time.
   std::vector<UniqueFd> fds = std::move(first);
   for (;;) {
@@ -163,35 +175,53 @@ Status Imports::add_accessor(DeviceIndex accessor) {
   return {};
 }
 
-void Imports::close(std::shared_ptr<Import> import, std::vector<DeviceStream> uses) {
-  PendingClose closing;
-  closing.import = std::move(import);
-  closing.uses = std::move(uses);
+void Imports::close(std::shared_ptr<Import> import, std::vector<DeviceStream> uses) noexcept {
   {
     MutexLock lock(mutex_);
-    pending_closes_.push_back(std::move(closing));
+    ASHLAR_CHECK(!prepared_closes_.empty());
+    PendingClose& closing = prepared_closes_.front();
+    closing.import = std::move(import);
+    closing.uses = std::move(uses);
+    pending_closes_.splice(pending_closes_.end(), prepared_closes_, prepared_closes_.begin());
   }
-  defer_error(collect());
+  Status collected = without_bad_alloc([&] { return collect(); });
+  // If host memory runs out, a later call collects the import.
+  if (!collected.is(StatusKind::kHostOutOfMemory)) defer_error(std::move(collected));
+}
+
+void Imports::take_pending(PendingCloses& taken) noexcept {
+  MutexLock lock(mutex_);
+  taken.splice(taken.end(), pending_closes_);
+}
+
+void Imports::put_back_pending(PendingCloses& taken) noexcept {
+  MutexLock lock(mutex_);
+  pending_closes_.splice(pending_closes_.end(), taken);
 }
 
 Status Imports::collect() {
-  std::vector<PendingClose> closing;
+  Status exhausted;  // of host memory
   {
-    MutexLock lock(mutex_);
-    closing.swap(pending_closes_);
+    PendingCloses closing;
+    take_pending(closing);
+    const ScopeGuard put_back([&] { put_back_pending(closing); });
+    for (auto each = closing.begin(); each != closing.end();) {
+      Result<bool> done = is_done(*each);
+      if (done.ok() && *done) {
+        each = closing.erase(each);
+        continue;
+      }
+      if (done.status().is(StatusKind::kHostOutOfMemory)) {
+        exhausted = done.status();
+      } else if (!done.ok() && !std::exchange(each->is_reported, true)) {
+        defer_error(done.status());
+      }
+      ++each;
+    }
   }
-  std::vector<PendingClose> left;
-  for (PendingClose& each : closing) {
-    const Result<bool> done = is_done(each);
-    if (done.ok() && *done) continue;
-    if (!done.ok() && !std::exchange(each.is_reported, true)) defer_error(done.status());
-    left.push_back(std::move(each));
-  }
-  closing.clear();
   retry_unclosed();
+  if (!exhausted.ok()) return exhausted;
   MutexLock lock(mutex_);
-  pending_closes_.insert(pending_closes_.end(), std::make_move_iterator(left.begin()),
-                         std::make_move_iterator(left.end()));
   return std::exchange(deferred_error_, {});
 }
 
@@ -214,20 +244,24 @@ Result<bool> Imports::is_done(PendingClose& closing) {
 // Streams are independent of each other: a stream for which a call fails is retried later and does
 // not delay other streams.
 Status Imports::record_events(PendingClose& closing) {
-  std::vector<DeviceStream> left;
+  // Allocated in advance, so that no event or device is lost.
+  reserve_amortized(closing.events, closing.events.size() + closing.uses.size());
+  reserve_amortized(closing.destroyed_stream_devices,
+                    closing.destroyed_stream_devices.size() + closing.uses.size());
   Status first;
-  for (const DeviceStream& use : std::exchange(closing.uses, {})) {
-    const Result<std::optional<EventId>> event = record_event(use);
+  for (auto use = closing.uses.begin(); use != closing.uses.end();) {
+    const Result<std::optional<EventId>> event = record_event(*use);
     if (event.status().is(StatusKind::kInvalidArgument)) {
-      closing.destroyed_stream_devices.push_back(use.device);
+      closing.destroyed_stream_devices.push_back(use->device);
     } else if (event.ok() && *event) {
-      closing.events.push_back({use.device, **event});
+      closing.events.push_back({use->device, **event});
     } else {
-      left.push_back(use);
       if (first.ok()) first = event.status();
+      ++use;
+      continue;
     }
+    use = closing.uses.erase(use);
   }
-  closing.uses = std::move(left);
   return first;
 }
 
@@ -239,32 +273,30 @@ Result<std::optional<EventId>> Imports::record_event(const DeviceStream& use) {
   if (state->status != CaptureStatus::kNone) return std::optional<EventId>();
   const Result<EventId> event = use.device->create_event();
   if (!event.ok()) return event.status();
-  const Status recorded = use.device->record_event(*event, use.stream);
-  if (recorded.ok()) return std::optional<EventId>(*event);
-  (void)use.device->destroy_event(*event).ok();
-  return recorded;
+  ScopeGuard undo([&] { catch_bad_alloc([&] { return use.device->destroy_event(*event).ok(); }); });
+  if (Status recorded = use.device->record_event(*event, use.stream); !recorded.ok())
+    return recorded;
+  undo.dismiss();
+  return std::optional<EventId>(*event);
 }
 
 Status Imports::trim() {
-  std::vector<PendingClose> closing;
   {
-    MutexLock lock(mutex_);
-    closing.swap(pending_closes_);
-  }
-  for (PendingClose& each : closing) {
-    while (!each.destroyed_stream_devices.empty()) {
-      Device& device = *each.destroyed_stream_devices.back();
-      const RelaxedCapture relaxed(device);
-      const Status waited = device.synchronize_device();
-      defer_error(waited);
-      if (!waited.ok()) break;
-      each.destroyed_stream_devices.pop_back();
+    PendingCloses closing;
+    take_pending(closing);
+    const ScopeGuard put_back([&] { put_back_pending(closing); });
+    for (PendingClose& each : closing) {
+      while (!each.destroyed_stream_devices.empty()) {
+        Device& device = *each.destroyed_stream_devices.back();
+        const RelaxedCapture relaxed(device);
+        Status waited = device.synchronize_device();
+        if (waited.is(StatusKind::kHostOutOfMemory)) return waited;
+        const bool is_over = waited.ok();
+        defer_error(std::move(waited));
+        if (!is_over) break;
+        each.destroyed_stream_devices.pop_back();
+      }
     }
-  }
-  {
-    MutexLock lock(mutex_);
-    pending_closes_.insert(pending_closes_.end(), std::make_move_iterator(closing.begin()),
-                           std::make_move_iterator(closing.end()));
   }
   return collect();
 }
@@ -296,32 +328,39 @@ bool Imports::wait(PendingClose& closing) {
   return is_unused;
 }
 
-std::shared_ptr<ImportedRange> Imports::close_on_release(std::unique_ptr<ImportedRange> range) {
-  return {range.release(),
-          [this](ImportedRange* last) { close_range(std::unique_ptr<ImportedRange>(last)); }};
+std::shared_ptr<ImportedRange> Imports::close_on_release(UnclosedRanges owner) {
+  ImportedRange* const opened = owner.front().get();
+  // If no memory for the reference counter is left, std::shared_ptr calls the function, too.
+  return {opened, [this, owner = std::move(owner)](ImportedRange*) mutable {
+            close_range(std::move(owner));
+          }};
 }
 
-void Imports::close_range(std::unique_ptr<ImportedRange> range) {
-  const Status closed = range->close();
+void Imports::close_range(UnclosedRanges range) noexcept {
+  Status closed = without_bad_alloc([&] { return range.front()->close(); });
   if (closed.ok()) return;
-  defer_error(closed);
+  if (!closed.is(StatusKind::kHostOutOfMemory)) defer_error(std::move(closed));
   MutexLock lock(mutex_);
-  unclosed_.push_back(std::move(range));
+  unclosed_.splice(unclosed_.end(), range);
 }
 
-void Imports::retry_unclosed() {
-  std::vector<std::unique_ptr<ImportedRange>> unclosed;
+void Imports::retry_unclosed() noexcept {
+  UnclosedRanges unclosed;
   {
     MutexLock lock(mutex_);
     unclosed.swap(unclosed_);
   }
-  for (std::unique_ptr<ImportedRange>& range : unclosed) close_range(std::move(range));
+  while (!unclosed.empty()) {
+    UnclosedRanges next;
+    next.splice(next.end(), unclosed, unclosed.begin());
+    close_range(std::move(next));
+  }
 }
 
-void Imports::defer_error(const Status& failure) {
+void Imports::defer_error(Status failure) noexcept {
   if (failure.ok()) return;
   MutexLock lock(mutex_);
-  if (deferred_error_.ok()) deferred_error_ = failure;
+  if (deferred_error_.ok()) deferred_error_ = std::move(failure);
 }
 
 }  // namespace ashlar

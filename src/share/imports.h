@@ -5,9 +5,12 @@
 // released after the work that its streams had queued before the close; only `trim` and the
 // destructor wait for a device. Thread safe. Holds no lock during socket and device calls, except
 // when granting another device access.
+//
+// `open` allocates the host memory that `close` needs, so that closing an import cannot fail.
 #pragma once
 
 #include <chrono>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,10 +55,11 @@ class Imports {
   // request.
   Result<std::shared_ptr<Import>> open(std::string_view handle);
   // Closes an import: releases it once the work queued so far on the streams in `uses` has
-  // finished. Never waits.
-  void close(std::shared_ptr<Import> import, std::vector<DeviceStream> uses);
+  // finished. Never waits. REQUIRES: called at most once for each successful `open`.
+  void close(std::shared_ptr<Import> import, std::vector<DeviceStream> uses) noexcept;
   // Releases closed imports whose streams have finished. Returns the first unreported error, which
-  // may stem from an earlier call.
+  // may stem from an earlier call. If host memory runs out, throws std::bad_alloc or returns
+  // kHostOutOfMemory; later calls release the imports that are left.
   Status collect();
   // Like `collect`, but first waits for the devices of destroyed streams: only a wait for the whole
   // device covers work that a destroyed stream still has.
@@ -65,10 +69,19 @@ class Imports {
   Status add_accessor(DeviceIndex accessor);
 
  private:
+  // An import that stays open until the process exits.
+  struct KeptImport;
+  // Imports that stay open. A lock-free list, because a forked child could inherit a locked mutex.
+  class KeptImports;
   // A closed import that has not been released yet: `uses` are the streams in which no event has
   // been recorded yet, `events` the recorded events that have not completed yet, and
   // `destroyed_stream_devices` the devices of destroyed streams.
   struct PendingClose {
+    PendingClose();
+    PendingClose(PendingClose&&) = delete;
+    PendingClose& operator=(PendingClose&&) = delete;
+    ~PendingClose();
+
     std::shared_ptr<Import> import;
     std::vector<DeviceStream> uses;
     struct RecordedEvent {
@@ -77,8 +90,11 @@ class Imports {
     };
     std::vector<RecordedEvent> events;
     std::vector<Device*> destroyed_stream_devices;
-    bool is_reported = false;  // whether an error of `is_done` has been reported
+    bool is_reported = false;          // whether an error of `is_done` has been reported
+    std::unique_ptr<KeptImport> kept;  // allocated in advance, for the destructor of Imports
   };
+  using PendingCloses = std::list<PendingClose>;
+  using UnclosedRanges = std::list<std::unique_ptr<ImportedRange>>;
 
   Result<std::shared_ptr<Import>> make_import(const ShareHandle& handle);
   Status check_device(const ShareHandle& handle) const;
@@ -86,19 +102,23 @@ class Imports {
   Result<std::shared_ptr<ImportedRange>> import_granules(const ShareHandle& handle, Lease& lease,
                                                          std::vector<UniqueFd> first);
   Status grant_access_to_all(ImportedRange& range);
-  // Wraps a range such that dropping the last reference closes the range, or adds it to `unclosed_`
-  // if it cannot be closed.
-  std::shared_ptr<ImportedRange> close_on_release(std::unique_ptr<ImportedRange> range);
-  void close_range(std::unique_ptr<ImportedRange> range);
-  void retry_unclosed();
+  // Wraps the only range of the list such that dropping the last reference closes the range, or
+  // adds it to `unclosed_` if it cannot be closed.
+  std::shared_ptr<ImportedRange> close_on_release(UnclosedRanges owner);
+  // Closes the only range of the list, or moves it to `unclosed_`.
+  void close_range(UnclosedRanges range) noexcept;
+  void retry_unclosed() noexcept;
 
+  // Moves all elements between the argument and `pending_closes_`. Allocates nothing.
+  void take_pending(PendingCloses& taken) noexcept ASHLAR_EXCLUDES(mutex_);
+  void put_back_pending(PendingCloses& taken) noexcept ASHLAR_EXCLUDES(mutex_);
   // Tries to record an event in each stream of `uses`. Streams that are capturing, or for which a
   // call fails, stay in `uses`. Returns the first error.
   static Status record_events(PendingClose& closing);
   static Result<std::optional<EventId>> record_event(const DeviceStream& use);
   static Result<bool> is_done(PendingClose& closing);
   static bool wait(PendingClose& closing);
-  void defer_error(const Status& failure);
+  void defer_error(Status failure) noexcept;
 
   Device& device_;
   const std::chrono::milliseconds timeout_;
@@ -107,9 +127,11 @@ class Imports {
 
   Mutex mutex_;
   std::vector<DeviceIndex> accessors_ ASHLAR_GUARDED_BY(mutex_);
-  std::vector<PendingClose> pending_closes_ ASHLAR_GUARDED_BY(mutex_);
+  // Empty elements for the imports that are open; `close` moves one to `pending_closes_`.
+  PendingCloses prepared_closes_ ASHLAR_GUARDED_BY(mutex_);
+  PendingCloses pending_closes_ ASHLAR_GUARDED_BY(mutex_);
   // Ranges that could not be closed. The next `collect` tries again to close them.
-  std::vector<std::unique_ptr<ImportedRange>> unclosed_ ASHLAR_GUARDED_BY(mutex_);
+  UnclosedRanges unclosed_ ASHLAR_GUARDED_BY(mutex_);
   Status deferred_error_ ASHLAR_GUARDED_BY(mutex_);
 };
 
