@@ -155,6 +155,32 @@ TEST(ThreadHostFaultsTest, FailingWorkLosesTheDevice) {
   EXPECT_TRUE(lost.is(StatusKind::kDeviceLost)) << lost.to_string();
 }
 
+// A new extent may have the address of a released one, for which the fabric still has an entry.
+TEST(ThreadHostFaultsTest, FabricExportsAfterFailedAllocation) {
+  const std::unique_ptr<sim::Machine> machine = *sim::Machine::try_create({.device_count = 1});
+  Device& device = machine->device(DeviceIndex{0});
+  const size_t bytes = device.properties().granularity_bytes;
+  bool has_failed = true;
+  for (uint64_t nth = 1; has_failed; ++nth) {
+    const ExtentId released = *device.create(bytes, {.can_export_fabric = true});
+    ASSERT_TRUE(device.export_fabric(released).ok());
+    ASSERT_TRUE(device.release(released).ok());
+    const ExtentId extent = *device.create(bytes, {.can_export_fabric = true});
+    {
+      const sweep::HostAllocationFault fault(nth);
+      const bool is_exported = device.export_fabric(extent).ok();
+      has_failed = fault.has_failed();
+      EXPECT_NE(is_exported, has_failed) << nth;
+    }
+    const Result<FabricHandle> handle = device.export_fabric(extent);
+    ASSERT_TRUE(handle.ok()) << nth << ": " << handle.status().to_string();
+    const Result<ExtentId> imported = device.import_fabric(*handle, bytes);
+    ASSERT_TRUE(imported.ok()) << nth << ": " << imported.status().to_string();
+    EXPECT_TRUE(device.release(*imported).ok());
+    EXPECT_TRUE(device.release(extent).ok());
+  }
+}
+
 // A second simulated machine imports an extent through the socket of the first machine's fabric
 // server.
 TEST(ThreadHostFaultsTest, FabricServerNeedsNoMemory) {

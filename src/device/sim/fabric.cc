@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/fd_passing.h"
+#include "base/host_memory.h"
 #include "base/text.h"
 #include "base/thread.h"
 
@@ -114,9 +115,16 @@ Result<HandleBytes> Fabric::export_extent(const std::shared_ptr<Extent>& extent,
   } else {
     if (!generate_secret(secret))
       return Status::device_fault("getrandom", errno, "no random bytes");
-    if (known != secrets_.end()) exports_.erase(known->second);
-    exports_[secret] = {extent, kind};
-    secrets_[{extent.get(), kind}] = secret;
+    // If host memory runs out, every entry of `exports_` must still have one in `secrets_`, and
+    // vice versa.
+    const auto added = exports_.emplace(secret, Export{extent, kind}).first;
+    ScopeGuard undo([&]() ASHLAR_REQUIRES(mutex_) { exports_.erase(added); });
+    const auto [entry, is_new] = secrets_.try_emplace({extent.get(), kind}, secret);
+    undo.dismiss();
+    if (!is_new) {
+      exports_.erase(entry->second);
+      entry->second = secret;
+    }
   }
   HandleLayout layout;
   layout.magic = kMagic;
