@@ -150,7 +150,8 @@ class ASHLAR_EXPORT Group {
 
   // Leaves the group. Collective. Throws if a rank failed or did not call `leave` before the
   // timeout, or if a remote rank rejected an operation that this rank posted and did not wait for;
-  // even then, this rank has left the group.
+  // even then, this rank has left the group. Only if another thread of this rank stays in a
+  // rendezvous for seconds after the timeout, this rank has not left, and may call `leave` again.
   void leave(Timeout timeout = kNoTimeout);
 
  private:

@@ -156,7 +156,9 @@ void Group::leave(Timeout timeout) {
   if (impl_->is_left.exchange(true, std::memory_order_relaxed)) {
     unwrap(Status::invalid_argument(text("group ", impl_->options.name, " was already left")));
   }
-  unwrap(impl_->communicator->leave(deadline));
+  Status left = impl_->communicator->leave(deadline);
+  if (!impl_->communicator->has_left()) impl_->is_left.store(false, std::memory_order_relaxed);
+  unwrap(std::move(left));
 }
 
 Group::Group(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -163,7 +163,7 @@ Communicator::~Communicator() {
   // Cannot fail: no other thread may use the communicator any more.
   if (!collective_mutex_.try_lock_until(Deadline::never())) return;
   const TimedLock lock(collective_mutex_);
-  if (has_left_) return;
+  if (has_left()) return;
   disconnect(failure_record_.publish(
       Status::peer_lost(text("rank ", rank_info_.rank, " of group ", options_.name,
                              " destroyed its group without calling leave"))));
@@ -334,7 +334,7 @@ Status Communicator::leave(Deadline deadline) {
     if (!collective_mutex_.try_lock_until(Deadline::after(kLeaveTimeout))) return late;
   }
   const TimedLock lock(collective_mutex_);
-  if (has_left_)
+  if (has_left())
     return Status::invalid_argument(text("group ", options_.name, " was already left"));
   // An error of this rank's own operations does not fail the group for the other ranks.
   const Status flushed = announce_close(deadline);
@@ -351,7 +351,7 @@ Status Communicator::announce_close(Deadline deadline) {
 
 // Heartbeats continue until the end, because the other ranks may still be leaving.
 void Communicator::disconnect(const Status& reason) {
-  has_left_ = true;
+  has_left_.store(true, std::memory_order_relaxed);
   if (connections_ != nullptr) connections_->close_all(reason);
   connections_.reset();
   remotes_.reset();

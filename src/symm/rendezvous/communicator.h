@@ -13,6 +13,7 @@
 // of the other ranks. Memory that is mapped stays mapped.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -114,8 +115,12 @@ class Communicator {
 
   // Leaves the group. Collective. Returns an error if the group did not end cleanly, or if a remote
   // rank rejected an operation that this rank posted. If another thread of this rank is still in a
-  // rendezvous at the deadline, fails the group, which ends that rendezvous.
+  // rendezvous at the deadline, fails the group, which ends that rendezvous. If the rendezvous does
+  // not end within a few seconds, for example because the store does not respond, returns without
+  // leaving; the call can be repeated.
   Status leave(Deadline deadline) ASHLAR_EXCLUDES(collective_mutex_);
+  // Whether `leave` has left the group.
+  bool has_left() const { return has_left_.load(std::memory_order_relaxed); }
 
  private:
   Communicator(RankHeap& heap, std::shared_ptr<Store> store, const CommunicatorOptions& options,
@@ -171,7 +176,8 @@ class Communicator {
   // Null if no rank is reached through the transport. Also owned by each RemoteMemory.
   std::shared_ptr<const RemoteRanks> remotes_ ASHLAR_GUARDED_BY(collective_mutex_);
   uint64_t internal_count_ ASHLAR_GUARDED_BY(collective_mutex_) = 0;
-  bool has_left_ ASHLAR_GUARDED_BY(collective_mutex_) = false;
+  // Written with the lock held. Relaxed, because it guards no other memory.
+  std::atomic<bool> has_left_{false};
 };
 
 }  // namespace ashlar::symm

@@ -54,7 +54,7 @@ Result<PeerHandle> Communicator::rendezvous(const void* pointer, Deadline deadli
   const TimedLock lock(collective_mutex_);
   peers = cached_table(*found);
   if (peers == nullptr) {
-    if (has_left_)
+    if (has_left())
       return Status::invalid_argument(text("group ", options_.name, " was already left"));
     Result<std::shared_ptr<const PeerTable>> exchanged =
         exchange_memory(*found->block, found->pool_buffer.get(), deadline);
@@ -82,7 +82,7 @@ Result<std::shared_ptr<const PeerTable>> Communicator::allocate_internal(size_t 
                                                                          Deadline deadline) {
   if (!collective_mutex_.try_lock_until(deadline)) return TimedMutex::timeout_error("a rendezvous");
   const TimedLock lock(collective_mutex_);
-  if (has_left_)
+  if (has_left())
     return Status::invalid_argument(text("group ", options_.name, " was already left"));
   const uint64_t ordinal = internal_count_++;
   const Result<std::shared_ptr<HeapBlock>> block =

@@ -6,10 +6,15 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <array>
+#include <atomic>
 #include <latch>
+#include <optional>
 #include <set>
 #include <thread>
 
+#include "ashlar/errors.h"
+#include "ashlar/symmetric.h"
 #include "base/mutex.h"
 #include "base/text.h"
 #include "contract/waiting.h"
@@ -17,6 +22,7 @@
 #include "symm/rendezvous/communicator.h"
 #include "unit/symm/stores/forwarding_store.h"
 #include "unit/symm/stores/store_fixtures.h"
+#include "unit/symm/stores/user_store.h"
 
 namespace ashlar::symm {
 namespace {
@@ -190,6 +196,52 @@ TEST_P(LeaveConcurrency, LeavesNoKeysWhenAllRanksLeave) {
     EXPECT_TRUE(group->leave(long_deadline()).ok());
   });
   EXPECT_THAT(seen_.remaining_in(*fixture_->open()), IsEmpty());
+}
+
+// A thread of rank 0 is in a rendezvous, in a call of the store that does not return.
+TEST(RepeatedLeaveConcurrency, LeavesOnceTheStoreResponds) {
+  const auto store = std::make_shared<UserStore>();
+  std::atomic<std::thread::id> blocked_thread{};
+  std::latch is_blocked(1);
+  std::latch has_response(1);
+  store->rejects_key = [&](std::string_view) {
+    std::thread::id self = std::this_thread::get_id();
+    if (!blocked_thread.compare_exchange_strong(self, {})) return false;
+    is_blocked.count_down();
+    has_response.wait();
+    return false;
+  };
+  std::array<Heap, 2> heaps = {Heap(HeapOptions{}), Heap(HeapOptions{})};
+  const auto join = [&](int rank) {
+    GroupOptions options;
+    options.rank = rank;
+    options.world_size = 2;
+    options.measure_thresholds = false;
+    return Group::join(heaps[static_cast<size_t>(rank)], store, options);
+  };
+  std::optional<Group> other;
+  std::thread joining([&] { other.emplace(join(1)); });
+  Group group = join(0);
+  joining.join();
+  const SymmetricBuffer buffer = heaps[0].allocate(64);
+  std::thread waiting([&] {
+    blocked_thread = std::this_thread::get_id();
+    EXPECT_THROW((void)group.rendezvous(buffer), Error);
+  });
+  is_blocked.wait();
+  const auto leave = [&]() -> std::string {
+    try {
+      group.leave(milliseconds(50));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(leave(), HasSubstr("rank 0 of group world could not leave"));
+  has_response.count_down();
+  waiting.join();
+  EXPECT_THAT(leave(), HasSubstr("rank 0 of group world could not leave")) << "leaves this time";
+  EXPECT_THAT(leave(), HasSubstr("group world was already left"));
 }
 
 class LeaveProcesses : public LeaveConcurrency {};
