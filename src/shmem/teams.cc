@@ -11,11 +11,6 @@
 namespace ashlar::shmem {
 namespace {
 
-// How long one attempt to join a team's group waits before the world group is checked for failed
-// PEs. A timed-out attempt is repeated, because the other PEs may reach the team's first collective
-// much later.
-constexpr std::chrono::seconds kJoinTimeout{5};
-
 std::vector<int> all_pes(const PeGroup& world_group) {
   std::vector<int> pes;
   for (int pe = 0; pe < world_group.world_size(); ++pe) pes.push_back(pe);
@@ -137,13 +132,14 @@ PeGroup& Teams::group_for(Team& team) {
 
 std::unique_ptr<PeGroup> Teams::join(const Team& team) {
   symm::Group& world_group = world_->pe_group()->group();
+  JoinTimeouts timeouts;
   for (;;) {
     if (const Status failed = world_group.failure(); !failed.ok()) throw PeerError(failed);
     try {
       symm::Group group = world_group.sub_group({.name = team.name(),
                                                  .ranks = team.pes(),
                                                  .measure_thresholds = false,
-                                                 .timeout = kJoinTimeout});
+                                                 .timeout = timeouts.next()});
       return std::make_unique<PeGroup>(heap_, std::move(group), memory_);
     } catch (const TimeoutError&) {
       // Try again: the failed attempt left no state behind.

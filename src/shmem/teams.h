@@ -6,13 +6,16 @@
 // destroyed while another thread uses it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "ashlar/shmem/shmem_types.h"
@@ -59,6 +62,21 @@ class Team {
   std::unique_ptr<PeGroup> pe_group_ ASHLAR_GUARDED_BY(join_mutex_);
   // Equals pe_group_.get(); lets `pe_group` read without the lock. Stored once, with release order.
   std::atomic<PeGroup*> joined_group_{nullptr};
+};
+
+// The timeouts of the attempts to join a team's group. A timed-out attempt is repeated, because the
+// other PEs may reach the team's first collective much later. The timeouts grow, because on a busy
+// machine the attempt itself may take longer than the first timeout, and would then never succeed.
+// They are limited, because PEs that failed are only detected between attempts.
+class JoinTimeouts {
+ public:
+  static constexpr std::chrono::seconds kShortest{5};
+  static constexpr std::chrono::seconds kLongest{40};
+
+  std::chrono::seconds next() { return std::exchange(next_, std::min(2 * next_, kLongest)); }
+
+ private:
+  std::chrono::seconds next_ = kShortest;
 };
 
 // A set of `size` PEs of the world: `start`, `start` + 2^`log_stride`, and so on.
