@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "cli/cli_json.h"
 #include "unit/files/hostile_files.h"
+#include "unit/files/random_recording.h"
 #include "unit/format/pickle_text.h"
 
 namespace ashlar {
@@ -22,6 +24,27 @@ constexpr size_t kMaxFileBytes = 10'000;
 // Limit on the processor time of a command. The wall time also depends on the load of the machine.
 constexpr double kMaxCpuMs = 10'000;
 constexpr size_t kMaxCpuSeconds = 60;  // ends a command that would take minutes
+
+// Returns every command that reads a recording.
+std::vector<std::vector<std::string>> commands_for(const std::string& file) {
+  return {
+      {"report", file, "--json"},
+      {"oom", file, "--json"},
+      {"leaks", file, "--json"},
+      {"tune", file, "--json"},
+      {"tune", file, "--min-capacity", "--json"},
+      {"whatif", file, "--drop", "class:activations", "--json"},
+      {"whatif", file, "--keep-grads", "--conf", "expandable_segments:True"},
+      {"replay", file, "--json"},
+      {"annotate", file, "--json"},
+      {"diff", file, file, "--json"},
+      {"gate", file, file},
+      {"export", file, "--to", "json", "-o", "/dev/null"},
+      {"export", file, "--to", "perfetto", "-o", "/dev/null"},
+      {"export", file, "--to", "csv", "-o", "/dev/null"},
+      {"view", file, "-o", "/dev/null"},
+  };
+}
 
 class CliHostileInputTest : public ::testing::Test {
  protected:
@@ -79,24 +102,7 @@ TEST_P(CliSmallFileTest, IsAnalyzedWithinMemoryAndTimeLimits) {
   const HostileFile& hostile = files[GetParam()];
   ASSERT_LE(hostile.bytes.size(), kMaxFileBytes) << hostile.name;
   const std::string file = write(hostile.name, hostile.bytes);
-  const std::vector<std::vector<std::string>> commands = {
-      {"report", file, "--json"},
-      {"oom", file, "--json"},
-      {"leaks", file, "--json"},
-      {"tune", file, "--json"},
-      {"tune", file, "--min-capacity", "--json"},
-      {"whatif", file, "--drop", "class:activations", "--json"},
-      {"whatif", file, "--keep-grads", "--conf", "expandable_segments:True"},
-      {"replay", file, "--json"},
-      {"annotate", file, "--json"},
-      {"diff", file, file, "--json"},
-      {"gate", file, file},
-      {"export", file, "--to", "json", "-o", "/dev/null"},
-      {"export", file, "--to", "perfetto", "-o", "/dev/null"},
-      {"export", file, "--to", "csv", "-o", "/dev/null"},
-      {"view", file, "-o", "/dev/null"},
-  };
-  for (const std::vector<std::string>& command : commands) {
+  for (const std::vector<std::string>& command : commands_for(file)) {
     SCOPED_TRACE(hostile.name + " " + command[0]);
     const CliOutcome outcome = run_cli({.arguments = command, .max_cpu_seconds = kMaxCpuSeconds});
     EXPECT_EQ(outcome.signal, 0);
@@ -108,6 +114,37 @@ TEST_P(CliSmallFileTest, IsAnalyzedWithinMemoryAndTimeLimits) {
 
 INSTANTIATE_TEST_SUITE_P(Files, CliSmallFileTest,
                          ::testing::Range(size_t{0}, CliSmallFileTest::kFileCount));
+
+uint64_t number_variable(const char* name, uint64_t fallback) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? fallback : std::strtoull(value, nullptr, 10);
+}
+
+// Fuzzes all commands within the limits that hold for any file of this size. ASHLAR_FUZZ_FILES sets
+// the number of files, ASHLAR_FUZZ_SEED the first seed.
+TEST_F(CliHostileInputTest, RandomSmallFilesStayWithinLimits) {
+#if defined(ASHLAR_TEST_SANITIZED)
+  GTEST_SKIP() << "SKIPPED: takes minutes with a sanitizer; run preset release";
+#endif
+  const uint64_t first_seed = number_variable("ASHLAR_FUZZ_SEED", 1);
+  const uint64_t file_count = number_variable("ASHLAR_FUZZ_FILES", 4);
+  uint64_t readable_count = 0;
+  for (uint64_t seed = first_seed; seed < first_seed + file_count; ++seed) {
+    const std::string bytes = random_recording(seed);
+    ASSERT_LE(bytes.size(), kMaxFileBytes);
+    const std::string file = write("random", bytes);
+    for (const std::vector<std::string>& command : commands_for(file)) {
+      SCOPED_TRACE("seed " + std::to_string(seed) + ": " + command[0]);
+      const CliOutcome outcome = run_cli({.arguments = command, .max_cpu_seconds = kMaxCpuSeconds});
+      EXPECT_EQ(outcome.signal, 0);
+      EXPECT_LT(outcome.cpu_ms, kMaxCpuMs);
+      expect_small(outcome);
+      const bool is_first = command == commands_for(file).front();
+      if (is_first && outcome.exit_code != kExitUnreadableInput) ++readable_count;
+    }
+  }
+  EXPECT_GE(2 * readable_count, file_count) << "most files must be valid";
+}
 
 TEST_F(CliHostileInputTest, ReportsThatReadingNeedsMoreMemoryThanAvailable) {
 #if defined(ASHLAR_TEST_SANITIZED)
