@@ -38,8 +38,12 @@ Result<LiveBlock> Session::allocate(const AllocationRequest& request) {
 void Session::expect_not_remapped(const LiveBlock& held) {
   const BlockMemory memory = environment_.engine(device_).block_memory(held.block);
   if (memory.origin != BlockMemory::Origin::kExtents) return;
-  const auto [known, is_new] = first_addresses_.emplace(memory.extents.front(), memory.range.begin);
-  EXPECT_EQ(known->second, memory.range.begin) << "memory is not where it was registered";
+  DeviceAddress at = memory.range.begin;
+  for (const ExtentId extent : memory.extents) {
+    const auto [known, is_new] = first_addresses_.emplace(extent, at);
+    EXPECT_EQ(known->second, at) << "memory is not where it was registered";
+    at = at + memory.granule_bytes;
+  }
 }
 
 }  // namespace ashlar::stress

@@ -14,11 +14,11 @@ constexpr int kGuardWord = 0x5A5A5A5A;
 constexpr size_t kWords = 100;
 constexpr int64_t kBegin = 256;  // offset of the words that collectives work on
 
-// Fills the memory with guard words, except for the words that the collective works on.
+// Fills both buffers with guard words, except for the words that the collective works on.
 void prepare(const DeviceRank& own, size_t words, int value) {
   own.write(std::vector<int>(DeviceRank::kBytes / 4, kGuardWord));
   own.write(std::vector<int>(words, value), kBegin);
-  const std::vector<int> guards(4096, kGuardWord);
+  const std::vector<int> guards(DeviceRank::kBytes / 4, kGuardWord);
   own.scratch_handle.put(own.handle.rank(), std::as_bytes(std::span(guards)));
   own.handle.barrier(0, kTestTimeout);
 }
@@ -27,7 +27,10 @@ bool is_all(const std::vector<int>& words, int value) {
   return std::ranges::all_of(words, [value](int each) { return each == value; });
 }
 
-std::string check_around(const DeviceRank& own, const char* name, size_t words) {
+// Returns an error if the collective wrote outside of `words` words of the buffer or outside of the
+// first `scratch_words` words of the scratch buffer.
+std::string check_around(const DeviceRank& own, const char* name, size_t words,
+                         size_t scratch_words = 0) {
   own.handle.barrier(0, kTestTimeout);
   const size_t end = static_cast<size_t>(kBegin) + 4 * words;
   if (!is_all(own.read<int>(kBegin / 4), kGuardWord))
@@ -35,6 +38,12 @@ std::string check_around(const DeviceRank& own, const char* name, size_t words) 
   const size_t left = (DeviceRank::kBytes - end) / 4;
   if (!is_all(own.read<int>(left, static_cast<int64_t>(end)), kGuardWord)) {
     return text(name, ": wrote after its range; ");
+  }
+  const size_t scratch_left = DeviceRank::kBytes / 4 - scratch_words;
+  if (!is_all(DeviceRank::read_of<int>(own.scratch_handle, own.handle.rank(), scratch_left,
+                                       static_cast<int64_t>(4 * scratch_words)),
+              kGuardWord)) {
+    return text(name, ": wrote outside of its range of the scratch buffer; ");
   }
   return {};
 }
@@ -70,11 +79,11 @@ struct Program {
       prepare(own, kWords, handle.rank() + 1);
       handle.one_shot_all_reduce(kWords, kSumOfInt, options(out));
       if (!is_all(result(out, kWords), sum)) wrong += "one-shot; ";
-      wrong += check_around(own, "one-shot", kWords);
+      wrong += check_around(own, "one-shot", kWords, out ? kWords : 0);
       prepare(own, kWords, handle.rank() + 1);
       handle.two_shot_all_reduce(kWords, kSumOfInt, options(out));
       if (!is_all(result(out, kWords), sum)) wrong += "two-shot; ";
-      wrong += check_around(own, "two-shot", kWords);
+      wrong += check_around(own, "two-shot", kWords, out ? kWords : 0);
     }
     prepare(own, kWords, handle.rank() + 1);
     handle.reduce(kWords, count - 1, kSumOfInt, options(true));
@@ -82,11 +91,11 @@ struct Program {
       wrong += "reduce; ";
     }
     if (!is_all(own.read<int>(kWords, kBegin), handle.rank() + 1)) wrong += "reduced in place; ";
-    wrong += check_around(own, "reduce", kWords);
+    wrong += check_around(own, "reduce", kWords, kWords);
     prepare(own, 5 * ranks, handle.rank() + 1);
     handle.reduce_scatter(5, kSumOfInt, options(true));
     if (!is_all(result(true, 5), sum)) wrong += "reduce-scatter; ";
-    return wrong + check_around(own, "reduce-scatter", 5 * ranks);
+    return wrong + check_around(own, "reduce-scatter", 5 * ranks, 5);
   }
 
   std::string check_data_movement() const {
@@ -103,9 +112,11 @@ struct Program {
     prepare(own, 7, handle.rank() + 1);
     handle.broadcast(28, handle.world_size() - 1, options(true));
     if (!is_all(result(true, 7), handle.world_size())) wrong += "broadcast; ";
+    wrong += check_around(own, "broadcast", 7, 7);
     prepare(own, ranks, handle.rank() + 1);
     handle.all_to_all(4, options(true));
     if (result(true, ranks) != counting) wrong += "all-to-all; ";
+    wrong += check_around(own, "all-to-all", ranks, ranks);
     prepare(own, ranks, handle.rank() + 1);
     std::vector<int64_t> splits(ranks, 1);
     std::vector<int64_t> out_splits(ranks);
@@ -118,7 +129,7 @@ struct Program {
     rows.out_offsets = out_offsets;
     handle.all_to_all_v(rows, options(true));
     if (result(true, ranks) != counting || out_splits != splits) wrong += "all-to-all-v; ";
-    return wrong + check_around(own, "moving", ranks);
+    return wrong + check_around(own, "all-to-all-v", ranks, ranks);
   }
 
   // Stores to the next rank's buffer and pad. The neighbouring pad word must not change.

@@ -56,8 +56,9 @@ std::string check_multimem_to_out(DeviceRank& own, const MultimemCase& test_case
   const auto at = static_cast<int64_t>(64 + test_case.shift);
   const bool is_receiver = !test_case.root || *test_case.root == rank;
   const auto found = DeviceRank::read_of<int32_t>(own.scratch_handle, rank, kCount, at);
-  const auto behind = DeviceRank::read_of<uint8_t>(own.scratch_handle, rank, 64,
-                                                   at + static_cast<int64_t>(4 * kCount));
+  const auto end = at + static_cast<int64_t>(4 * kCount);
+  const auto behind = DeviceRank::read_of<uint8_t>(
+      own.scratch_handle, rank, DeviceRank::kBytes - static_cast<size_t>(end), end);
   std::string wrong;
   if (is_receiver && found != expected) wrong += "wrong sum; ";
   if (!is_receiver && found != std::vector<int32_t>(kCount, 0x5A5A5A5A))
