@@ -121,6 +121,11 @@ TEST_F(CliInterruptTest, EndsCommandsWithinASecondOfProcessorTime) {
                       .signal_after_cpu_ms = 2000});
 }
 
+TEST_F(CliInterruptTest, EndsLaunchedPrograms) {
+  expect_interrupted(
+      {.arguments = {"run", "-n", "2", "sleep", "60"}, .signal = SIGINT, .signal_delay_ms = 500});
+}
+
 TEST_F(CliInterruptTest, EndsBenchmarksAndRemovesTheirFolders) {
   expect_interrupted({.arguments = {"bench"}, .signal = SIGINT, .signal_delay_ms = 300});
   for (const int signal : {SIGINT, SIGKILL}) {
