@@ -191,6 +191,30 @@ struct RowExchange {
   std::span<int64_t> out_offsets{};   // index of the first row from each rank in `out`
 };
 
+// Arguments of dispatch and combine. With W ranks and E experts per rank, each rank sends W * E
+// slices of rows, one for each expert of each rank, and receives as many. All sizes are read when
+// the operation runs, so device code can compute them. `row_bytes`, `experts_per_rank`, and the
+// positions of `splits` and `offsets` must be the same on all ranks.
+struct ExpertExchange {
+  int64_t row_bytes = 0;         // less than 4 GiB
+  int64_t experts_per_rank = 1;  // W * E is at most 65536
+  // If this is not 0, the rows for each expert (in combine: from each rank) begin in `out` at a
+  // multiple of this number of rows, and take at least this number, even if there are none. Rows
+  // that are left out are not written.
+  int64_t alignment_rows = 0;
+  // The number of rows in each slice, in this rank's memory of the handle. W * E elements.
+  std::span<const int64_t> splits{};
+  // The index of the first row of each slice, counted from CollectiveOptions::offset_bytes. Slices
+  // may have gaps between them, or overlap. W * E elements directly after `splits`; if empty, each
+  // slice begins where the previous one ends.
+  std::span<const int64_t> offsets{};
+  int64_t out_bytes = 0;  // capacity of CollectiveOptions::out
+  // The number of rows in each received slice, and the index of its first row in `out`. W * E
+  // elements in memory of the heap's device, outside of the handle's memory.
+  std::span<int64_t> out_splits{};
+  std::span<int64_t> out_offsets{};
+};
+
 // A range of 32-bit words in one rank's memory, and the value to store in each.
 struct WordFill {
   enum class Memory { kBuffer, kSignalPad };
@@ -383,6 +407,16 @@ class ASHLAR_EXPORT Handle {
   void all_to_all(int64_t bytes, const CollectiveOptions& options) const;
   // Like all_to_all, with a different number of rows for each rank.
   void all_to_all_v(const RowExchange& rows, const CollectiveOptions& options) const;
+  // Sends rows to experts. The slices to send are in the order of the receivers (expert e of rank r
+  // is slice E * r + e); the received slices are in the order of the experts (the slice from rank r
+  // for expert e is slice W * e + r). With one expert per rank, this is an all_to_all_v whose splits
+  // are read when the operation runs. `out` is required. If the rows do not fit, this rank gets
+  // InvalidArgument, and the elements of out_splits and out_offsets are valid.
+  void dispatch(const ExpertExchange& rows, const CollectiveOptions& options) const;
+  // The reverse of dispatch: the slices to send are in the order of the experts, and the received
+  // slices in the order of the ranks. The out_splits and out_offsets of a dispatch are the `splits`
+  // and `offsets` that send the rows back.
+  void combine(const ExpertExchange& rows, const CollectiveOptions& options) const;
 
  private:
   friend class Group;

@@ -2,9 +2,12 @@
 //
 // Implements the collectives of handles. Arguments are checked here or by the callee, before any
 // other rank is involved.
+#include <algorithm>
+
 #include "api/symmetric_impl.h"
 #include "api/unwrap.h"
 #include "ashlar/symmetric.h"
+#include "base/text.h"
 #include "symm/operations/operations.h"
 
 namespace ashlar::symm {
@@ -142,6 +145,51 @@ void Handle::all_to_all_v(const RowExchange& rows, const CollectiveOptions& opti
                           rows.out_splits,
                           rows.out_offsets};
   run(*impl_, request, options);
+}
+
+namespace {
+
+// `splits_offset_bytes` is relative to the handle's offset.
+template <typename HandleImpl>
+void exchange(const HandleImpl& impl, SliceOrder order, const ExpertExchange& rows,
+              int64_t splits_offset_bytes, const CollectiveOptions& options) {
+  const auto slices = static_cast<uint64_t>(impl.group->options.world_size) *
+                      static_cast<uint64_t>(std::max<int64_t>(rows.experts_per_rank, 0));
+  const bool has_offsets = !rows.offsets.empty();
+  for (const auto& [name, size] : {std::pair("splits", rows.splits.size()),
+                                   {"offsets", has_offsets ? rows.offsets.size() : slices},
+                                   {"out_splits", rows.out_splits.size()},
+                                   {"out_offsets", rows.out_offsets.size()}}) {
+    if (size == slices) continue;
+    unwrap(Status::invalid_argument(
+        text(name, " has ", size, " elements: expected ", slices, ", one per rank and expert")));
+  }
+  if (has_offsets && rows.offsets.data() != rows.splits.data() + rows.splits.size()) {
+    unwrap(Status::invalid_argument("offsets must begin where splits end"));
+  }
+  ExpertAllToAll request{.range = symmetric_range(impl, options),
+                         .order = order,
+                         .row_bytes = rows.row_bytes,
+                         .experts_per_rank = rows.experts_per_rank,
+                         .alignment_rows = rows.alignment_rows};
+  request.splits_offset_bytes = static_cast<int64_t>(
+      unwrap(impl.peers.offset_in_buffer(impl.group->options.rank, splits_offset_bytes, 0)));
+  request.has_offsets = has_offsets;
+  request.out = out_pointer(options);
+  request.out_bytes = rows.out_bytes;
+  request.out_splits = rows.out_splits.data();
+  request.out_offsets = rows.out_offsets.data();
+  run(impl, request, options);
+}
+
+}  // namespace
+
+void Handle::dispatch(const ExpertExchange& rows, const CollectiveOptions& options) const {
+  exchange(*impl_, SliceOrder::kByRank, rows, offset_of(rows.splits.data()), options);
+}
+
+void Handle::combine(const ExpertExchange& rows, const CollectiveOptions& options) const {
+  exchange(*impl_, SliceOrder::kByExpert, rows, offset_of(rows.splits.data()), options);
 }
 
 }  // namespace ashlar::symm

@@ -19,6 +19,7 @@
 #include "standin/current_device.h"
 #include "symm/backends/cuda/kernels/barrier.h"
 #include "symm/backends/cuda/kernels/copy.h"
+#include "symm/backends/cuda/kernels/experts.h"
 #include "symm/backends/cuda/kernels/multimem.h"
 #include "symm/backends/cuda/kernels/reduce.h"
 #include "symm/backends/cuda/kernels/signal.h"
@@ -60,6 +61,8 @@ constexpr std::array kKernels{
     host_kernel<BarrierArguments, run_barrier>(kBarrierName),
     host_kernel<CopyArguments, run_copy>(kCopyName),
     host_kernel<StoreArguments, run_store>(kStoreName),
+    host_kernel<ExpertArguments, run_plan_slices>(kPlanSlicesName),
+    host_kernel<ExpertArguments, run_copy_slices>(kCopySlicesName),
     host_kernel<ReduceArguments, run_reduce_bits>(kReduceBitsName),
     reduction<float>("ashlar_symm_reduce_f32"),
     reduction<symm::F16>("ashlar_symm_reduce_f16"),

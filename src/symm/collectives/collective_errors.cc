@@ -35,4 +35,10 @@ Status share_out_of_range_error(int peer, const CallSignature& share) {
                                        share.offset_bytes, ", which is not inside its buffer"));
 }
 
+Status split_out_of_range_error(int peer, uint64_t rows, uint64_t begin) {
+  return Status::invalid_argument(text("rank ", peer, " sends ", static_cast<int64_t>(rows),
+                                       " rows from row ", static_cast<int64_t>(begin),
+                                       ", which are not inside its buffer"));
+}
+
 }  // namespace ashlar::symm

@@ -26,5 +26,8 @@ Status output_too_small_error(uint64_t capacity_bytes, uint64_t incoming_bytes);
 // Returns the error for an all-to-all-v in which `peer` announced a share that is not inside its
 // buffer.
 Status share_out_of_range_error(int peer, const CallSignature& share);
+// Returns the error for an exchange of experts in which `peer` sends `rows` rows from row `begin`
+// of its buffer, which are not inside the buffer. Both numbers are int64_t in the peer's memory.
+Status split_out_of_range_error(int peer, uint64_t rows, uint64_t begin);
 
 }  // namespace ashlar::symm

@@ -13,12 +13,13 @@
 namespace ashlar::symm {
 namespace {
 
-constexpr std::array<std::string_view, 11> kOperations{"one-shot all-reduce", "two-shot all-reduce",
-                                                       "reduce-scatter",      "all-gather",
-                                                       "broadcast",           "all-to-all",
-                                                       "all-to-all-v",        "multimem all-reduce",
-                                                       "multimem all-gather", "reduce",
-                                                       "multimem reduce"};
+constexpr std::array<std::string_view, 12> kOperations{
+    "one-shot all-reduce", "two-shot all-reduce",
+    "reduce-scatter",      "all-gather",
+    "broadcast",           "all-to-all",
+    "all-to-all-v",        "multimem all-reduce",
+    "multimem all-gather", "reduce",
+    "multimem reduce",     "exchange of experts"};
 
 bool is_all_reduce(CollectiveKind operation) {
   return operation <= CollectiveKind::kTwoShotAllReduce ||
@@ -53,7 +54,14 @@ std::string CallSignature::to_string() const {
   if (is_all_reduce(operation) && code >> 32 == 0) words += "in place, ";
   if (is_to_root(operation)) words += text("to rank ", code >> 32, ", ");
   if (operation == CollectiveKind::kBroadcast) words += text("from rank ", code >> 32, ", ");
-  words += text(bytes, " bytes at ", offset_bytes);
+  if (operation == CollectiveKind::kExpertAllToAll) {
+    words +=
+        text(code >> 16 & 0xFFFF, " experts per rank, by ",
+             (code >> 8 & 1) != 0 ? "expert" : "rank", ", rows of ", code >> 32, " bytes at ",
+             offset_bytes, ", splits ", (code >> 9 & 1) != 0 ? "and offsets at " : "at ", bytes);
+  } else {
+    words += text(bytes, " bytes at ", offset_bytes);
+  }
   if (memory != 0) words += text(" of memory ", std::hex, memory);
   return words + ")";
 }

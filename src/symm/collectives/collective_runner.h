@@ -33,6 +33,7 @@ enum class CollectiveKind : uint8_t {
   kMultimemAllGather,
   kReduce,
   kMultimemReduce,
+  kExpertAllToAll,
 };
 
 // The kind and the arguments of a collective call that must be equal on all ranks. Ranks exchange

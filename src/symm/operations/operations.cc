@@ -52,6 +52,7 @@ Status perform(const CollectiveContext& context, const Collective& collective,
           [&](const MultimemAllGather& each) {
             return multimem_all_gather(context, each.request, limits);
           },
+          [&](const ExpertAllToAll& each) { return exchange_experts(context, each, limits); },
       },
       collective);
 }

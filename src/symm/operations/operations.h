@@ -18,6 +18,7 @@
 #include "ashlar/symmetric_types.h"
 #include "ashlar/types.h"
 #include "symm/collectives/data_movement.h"
+#include "symm/collectives/expert_exchange.h"
 #include "symm/collectives/reductions.h"
 #include "symm/collectives/thresholds.h"
 #include "symm/core/deferred_release.h"
@@ -60,7 +61,7 @@ struct MultimemAllGather {
 
 using Collective =
     std::variant<ThresholdAllReduce, Reduce, ReduceScatter, AllGather, Broadcast, AllToAll,
-                 AllToAllV, MultimemAllReduce, MultimemReduce, MultimemAllGather>;
+                 AllToAllV, MultimemAllReduce, MultimemReduce, MultimemAllGather, ExpertAllToAll>;
 
 // `perform` runs a request on the calling thread, by pointer or, for ranks on other machines,
 // through the transport. `check` returns the errors that `perform` would return for invalid

@@ -59,6 +59,8 @@ Status CudaKernels::find_all() {
   if (Status found = find(kernels::kBarrierName, barrier_); !found.ok()) return found;
   if (Status found = find(kernels::kCopyName, copy_); !found.ok()) return found;
   if (Status found = find(kernels::kStoreName, store_); !found.ok()) return found;
+  if (Status found = find(kernels::kPlanSlicesName, plan_slices_); !found.ok()) return found;
+  if (Status found = find(kernels::kCopySlicesName, copy_slices_); !found.ok()) return found;
   if (Status found = find(kernels::kReduceBitsName, reduce_bits_); !found.ok()) return found;
   for (size_t i = 0; i < reduce_.size(); ++i) {
     const std::string own = text(kernels::kReducePrefix, name(static_cast<ElementType>(i)));
@@ -117,6 +119,29 @@ Status CudaKernels::launch(const kernels::CopyArguments& args, uint64_t bytes,
 
 Status CudaKernels::launch(const kernels::StoreArguments& args, StreamId stream) const {
   return device_.launch(launch_request(store_, args.count * sizeof(uint32_t), &args), stream);
+}
+
+// One thread per slice.
+Status CudaKernels::launch_plan(const kernels::ExpertArguments& args, StreamId stream) const {
+  const uint64_t slices = uint64_t{args.common.world_size} * args.experts;
+  const uint64_t blocks = (slices + kernels::kWorkingThreads - 1) / kernels::kWorkingThreads;
+  return device_.launch({.kernel = plan_slices_,
+                         .block_count = static_cast<uint32_t>(blocks),
+                         .thread_count = kernels::kWorkingThreads,
+                         .argument = &args},
+                        stream);
+}
+
+// The host does not know how many bytes are copied, so the size of `out` determines the number of
+// blocks.
+Status CudaKernels::launch_copy(const kernels::ExpertArguments& args, StreamId stream) const {
+  const uint64_t blocks = (args.out_bytes + kBlockBytes - 1) / kBlockBytes;
+  const uint64_t most = kernels::kMaxCopyBlocks;
+  return device_.launch({.kernel = copy_slices_,
+                         .block_count = static_cast<uint32_t>(std::clamp(blocks, uint64_t{1}, most)),
+                         .thread_count = kernels::kWorkingThreads,
+                         .argument = &args},
+                        stream);
 }
 
 Status CudaKernels::launch(ElementType type, const kernels::ReduceArguments& args,

@@ -33,6 +33,8 @@ class CudaKernels {
   Status launch(const kernels::BarrierArguments& args, StreamId stream) const;
   Status launch(const kernels::CopyArguments& args, uint64_t bytes, StreamId stream) const;
   Status launch(const kernels::StoreArguments& args, StreamId stream) const;
+  Status launch_plan(const kernels::ExpertArguments& args, StreamId stream) const;
+  Status launch_copy(const kernels::ExpertArguments& args, StreamId stream) const;
   Status launch(ElementType type, const kernels::ReduceArguments& args, StreamId stream) const;
   // REQUIRES: has_multimem_kernel(sum_of).
   Status launch(std::optional<ElementType> sum_of, const kernels::MultimemArguments& args,
@@ -60,6 +62,8 @@ class CudaKernels {
   gpu::Handle barrier_ = 0;
   gpu::Handle copy_ = 0;
   gpu::Handle store_ = 0;
+  gpu::Handle plan_slices_ = 0;
+  gpu::Handle copy_slices_ = 0;
   gpu::Handle reduce_bits_ = 0;
   std::array<gpu::Handle, kElementTypeCount> reduce_{};        // indexed by type
   gpu::Handle multimem_store_ = 0;                             // 0 if not available

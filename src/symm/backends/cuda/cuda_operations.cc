@@ -86,6 +86,11 @@ Status CudaOperations::run(const Collective& request, const RunOptions& run_opti
       !wrong.ok()) {
     return wrong;
   }
+  if (const auto* experts = std::get_if<ExpertAllToAll>(&request)) {
+    for (const ExternalBuffer& each : output_arrays_of(*experts)) {
+      if (Status wrong = check_usable(each); !wrong.ok()) return wrong;
+    }
+  }
   const Result<KernelPlan> plan = plan_for(context(), without_unsupported_multicast(request));
   if (!plan.ok()) return plan.status();
   return submit(*plan, std::get_if<AllToAllV>(&request), run_options);
@@ -291,6 +296,14 @@ Status CudaOperations::launch(const KernelPlan& plan, const LaunchBuffers& buffe
     Status operator()(MultimemStep step) const {
       step.arguments.common = operations.fill_common(step.arguments.common, buffers);
       return operations.kernels_.launch(step.sum_of, step.arguments, stream);
+    }
+    Status operator()(kernels::ExpertArguments step) const {
+      step.common = operations.fill_common(step.common, buffers);
+      return operations.kernels_.launch_plan(step, stream);
+    }
+    Status operator()(CopySlicesStep step) const {
+      step.arguments.common = operations.fill_common(step.arguments.common, buffers);
+      return operations.kernels_.launch_copy(step.arguments, stream);
     }
   };
   const Launcher launcher{*this, buffers, stream};

@@ -53,7 +53,12 @@ Status mismatch_status(const kernels::KernelResult& result, int rank) {
     case kernels::ResultKind::kUnfinished: return unfinished_call_error(called, expected);
     case kernels::ResultKind::kOutputTooSmall:
       return output_too_small_error(called.bytes, result.value);
-    case kernels::ResultKind::kOutOfRange: return share_out_of_range_error(other, called);
+    case kernels::ResultKind::kOutOfRange: {
+      const auto kind = static_cast<CollectiveKind>(expected.code & 0xFF);
+      return kind == CollectiveKind::kExpertAllToAll
+                 ? split_out_of_range_error(other, called.bytes, called.offset_bytes)
+                 : share_out_of_range_error(other, called);
+    }
     default: break;
   }
   const bool has_rows = (expected.code & 0xFF) == static_cast<uint64_t>(CollectiveKind::kAllToAllV);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans each collective in a function of its own. The file is long because there are ten
-// collectives.
+// Plans each collective in a function of its own. The file is long because there are
+// eleven collectives.
 #include "symm/backends/cuda/kernel_plan.h"
 
 #include <algorithm>
@@ -141,6 +141,21 @@ class KernelPlanBuilder {
     reduce(reduction, {.begin_bytes = done, .bytes = bytes - done},
            {.to = ReduceDestination::kOut, .out = out + done});
   }
+
+  // Adds the kernels that exchange slices of rows. Fills in the addresses of the ranges.
+  void exchange(kernels::ExpertArguments arguments) {
+    arguments.common = barrier_.common;
+    arguments.barrier = barrier_.barrier - 1;
+    for (size_t rank = 0; rank < ranks(); ++rank) {
+      arguments.ranges[rank] = address_of(range_.address(static_cast<int>(rank)));
+    }
+    arguments.step = kernels::ExpertStep::kRead;
+    plan_.steps.emplace_back(arguments);
+    arguments.step = kernels::ExpertStep::kPlace;
+    plan_.steps.emplace_back(arguments);
+    plan_.steps.emplace_back(CopySlicesStep{.arguments = arguments});
+  }
+  void set_out_bytes(uint64_t bytes) { barrier_.out_bytes = bytes; }
 
   void set_shares(std::vector<ByteRange> shares) { plan_.shares = std::move(shares); }
 
@@ -351,6 +366,29 @@ Result<KernelPlan> plan(const CollectiveContext& context, const MultimemAllGathe
   push.external = address_of(request.in) + done;
   push.range_begin = begin + done;
   builder.copy(push);
+  return builder.finish();
+}
+
+static_assert(kMaxRowNumber == kernels::kMaxRowNumber);
+
+Result<KernelPlan> plan(const CollectiveContext& context, const ExpertAllToAll& request) {
+  KernelPlanBuilder builder(context, request.range, signature_of(request));
+  builder.require_scratch(slice_count(context, request) * sizeof(kernels::SliceEntry));
+  kernels::ExpertArguments experts{};
+  experts.experts = static_cast<uint32_t>(request.experts_per_rank);
+  experts.is_by_expert = request.order == SliceOrder::kByExpert ? 1 : 0;
+  experts.has_offsets = request.has_offsets ? 1 : 0;
+  experts.alignment_rows = static_cast<uint32_t>(request.alignment_rows);
+  experts.row_bytes = static_cast<uint64_t>(request.row_bytes);
+  experts.row_capacity = row_capacity(request);
+  experts.splits_distance =
+      static_cast<uint64_t>(request.splits_offset_bytes - request.range.offset_bytes);
+  experts.out = address_of(request.out);
+  experts.out_bytes = static_cast<uint64_t>(request.out_bytes);
+  experts.out_splits = reinterpret_cast<uint64_t>(request.out_splits);
+  experts.out_offsets = reinterpret_cast<uint64_t>(request.out_offsets);
+  builder.exchange(experts);
+  builder.set_out_bytes(experts.out_bytes);
   return builder.finish();
 }
 

@@ -31,8 +31,11 @@ struct MultimemStep {
   std::optional<ElementType> sum_of{};  // empty for a store
   kernels::MultimemArguments arguments{};
 };
+struct CopySlicesStep {
+  kernels::ExpertArguments arguments{};
+};
 using Step = std::variant<kernels::SignalArguments, kernels::BarrierArguments, ReduceStep, CopyStep,
-                          MultimemStep>;
+                          MultimemStep, kernels::ExpertArguments, CopySlicesStep>;
 
 // The kernels of one call, with all arguments except those in CudaOperations::LaunchBuffers and the
 // addresses of the group's state, which are filled in at launch.

@@ -44,6 +44,14 @@ ExternalBuffer external_buffer_of(const MultimemAllGather& each) {
 ExternalBuffer external_buffer_of(const AllToAllV& each) {
   return {"out", each.out, bytes_of(each.out_bytes, 1)};
 }
+ExternalBuffer external_buffer_of(const ExpertAllToAll& each) {
+  return {"out", each.out, bytes_of(each.out_bytes, 1)};
+}
+std::array<ExternalBuffer, 2> output_arrays_of(const ExpertAllToAll& each) {
+  const size_t bytes = bytes_of(each.experts_per_rank, each.range.bases.size() * sizeof(int64_t));
+  return {ExternalBuffer{"out_splits", reinterpret_cast<std::byte*>(each.out_splits), bytes},
+          ExternalBuffer{"out_offsets", reinterpret_cast<std::byte*>(each.out_offsets), bytes}};
+}
 ExternalBuffer external_buffer_of(const MulticastPut& each) {
   return {"from", const_cast<std::byte*>(each.from.data()), each.from.size()};
 }

@@ -4,6 +4,7 @@
 // must be able to access the buffer.
 #pragma once
 
+#include <array>
 #include <cstddef>
 
 #include "symm/operations/operations.h"
@@ -29,7 +30,10 @@ ExternalBuffer external_buffer_of(const AllToAllV& each);
 ExternalBuffer external_buffer_of(const MultimemAllReduce& each);
 ExternalBuffer external_buffer_of(const MultimemReduce& each);
 ExternalBuffer external_buffer_of(const MultimemAllGather& each);
+ExternalBuffer external_buffer_of(const ExpertAllToAll& each);
 ExternalBuffer external_buffer_of(const MulticastPut& each);
+// Returns the arrays that the request fills in addition to its external buffer.
+std::array<ExternalBuffer, 2> output_arrays_of(const ExpertAllToAll& each);
 
 // Returns kInvalidArgument, with a message that says why the device cannot access the buffer.
 Status external_buffer_error(const ExternalBuffer& other, const Status& reason);

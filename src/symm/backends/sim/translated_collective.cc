@@ -65,6 +65,14 @@ Result<TranslatedCollective> TranslatedCollective::of(sim::SimDevice& device,
     return {};
   };
   if (Status done = std::visit(translate_request, translated.collective_); !done.ok()) return done;
+  if (auto* experts = std::get_if<ExpertAllToAll>(&translated.collective_)) {
+    std::array<int64_t**, 2> arrays{&experts->out_splits, &experts->out_offsets};
+    for (size_t i = 0; const ExternalBuffer& each : output_arrays_of(*experts)) {
+      const Result<std::byte*> at = translate(device, each.address, each.bytes);
+      if (!at.ok()) return external_buffer_error(each, at.status());
+      *arrays[i++] = reinterpret_cast<int64_t*>(*at);
+    }
+  }
   if (auto* rows = std::get_if<AllToAllV>(&translated.collective_)) {
     translated.splits_.assign(rows->splits.begin(), rows->splits.end());
     rows->splits = translated.splits_;

@@ -19,6 +19,8 @@ inline constexpr const char* kSignalName = "ashlar_symm_signal";
 inline constexpr const char* kBarrierName = "ashlar_symm_barrier";
 inline constexpr const char* kCopyName = "ashlar_symm_copy";
 inline constexpr const char* kStoreName = "ashlar_symm_store";
+inline constexpr const char* kPlanSlicesName = "ashlar_symm_plan_slices";
+inline constexpr const char* kCopySlicesName = "ashlar_symm_copy_slices";
 inline constexpr const char* kReduceBitsName = "ashlar_symm_reduce_bits";  // and, or, xor
 inline constexpr const char* kReducePrefix = "ashlar_symm_reduce_";        // followed by the type
 // Multimem kernels are not in every image.
@@ -29,6 +31,10 @@ inline constexpr const char* kMultimemSumPrefix = "ashlar_symm_multimem_sum_";
 // The threads per block and the maximum number of blocks of kernels that do not wait.
 inline constexpr uint32_t kWorkingThreads = 256;
 inline constexpr uint32_t kMaxBlocks = 128;
+// The maximum number of blocks of the kernel that copies slices.
+inline constexpr uint32_t kMaxCopyBlocks = 1024;
+// No valid number of rows is larger, so the sum over all slices of an exchange cannot overflow.
+inline constexpr uint64_t kMaxRowNumber = uint64_t{1} << 47;
 
 // A CallSignature (symm/collectives/collective_runner.h), which ranks exchange through
 // PadLine::signature.
@@ -208,6 +214,40 @@ struct CopyArguments {
   uint64_t ranges[kMaxRanks];
 };
 
+// A slice that this rank receives in an exchange of experts. The table of these is in scratch
+// memory, in the order in which this rank receives the slices.
+struct SliceEntry {
+  uint64_t from;  // the first row, in the sender's range
+  uint64_t rows;
+  uint64_t is_invalid;   // the slice is not inside the sender's buffer
+  uint64_t to;           // the first row in `out`
+  uint64_t first_chunk;  // number of chunks of all slices before this one
+};
+
+enum class ExpertStep : uint32_t {
+  kRead,   // reads the splits of all ranks
+  kPlace,  // computes where the incoming slices are written
+};
+
+// An exchange of experts (symm/collectives/expert_exchange.h).
+struct ExpertArguments {
+  CommonArguments common;
+  uint32_t barrier;
+  ExpertStep step;  // unused by the kernel that copies
+  uint32_t experts;
+  uint32_t is_by_expert;  // the order of the slices of a sender
+  uint32_t has_offsets;
+  uint32_t alignment_rows;
+  uint64_t row_bytes;
+  uint64_t row_capacity;     // rows between the start of a range and the end of its buffer
+  uint64_t splits_distance;  // of the splits from the start of the range, modulo 2^64
+  uint64_t out;
+  uint64_t out_bytes;
+  uint64_t out_splits;
+  uint64_t out_offsets;
+  uint64_t ranges[kMaxRanks];
+};
+
 // Either a sum of all ranks' elements at the multicast address, stored to all ranks or to `to`, or
 // a store from `from` to all ranks.
 struct MultimemArguments {
@@ -229,6 +269,6 @@ struct StoreArguments {
 };
 
 static_assert(sizeof(BarrierArguments) <= 4096 && sizeof(ReduceArguments) <= 4096 &&
-              sizeof(CopyArguments) <= 4096);
+              sizeof(CopyArguments) <= 4096 && sizeof(ExpertArguments) <= 4096);
 
 }  // namespace ashlar::symm::kernels

@@ -5,6 +5,7 @@
 // result. For tests, the same functions are compiled for the host.
 #include "symm/backends/cuda/kernels/barrier.h"
 #include "symm/backends/cuda/kernels/copy.h"
+#include "symm/backends/cuda/kernels/experts.h"
 #include "symm/backends/cuda/kernels/multimem.h"
 #include "symm/backends/cuda/kernels/reduce.h"
 #include "symm/backends/cuda/kernels/signal.h"
@@ -16,6 +17,8 @@ ASHLAR_KERNEL ashlar_symm_signal(const SignalArguments args) { run_signal(args);
 ASHLAR_KERNEL ashlar_symm_barrier(const BarrierArguments args) { run_barrier(args); }
 ASHLAR_KERNEL ashlar_symm_copy(const CopyArguments args) { run_copy(args); }
 ASHLAR_KERNEL ashlar_symm_store(const StoreArguments args) { run_store(args); }
+ASHLAR_KERNEL ashlar_symm_plan_slices(const ExpertArguments args) { run_plan_slices(args); }
+ASHLAR_KERNEL ashlar_symm_copy_slices(const ExpertArguments args) { run_copy_slices(args); }
 
 ASHLAR_KERNEL ashlar_symm_reduce_bits(const ReduceArguments args) { run_reduce_bits(args); }
 ASHLAR_KERNEL ashlar_symm_reduce_f32(const ReduceArguments args) { run_reduce<float>(args); }
