@@ -82,7 +82,8 @@ struct GroupStats {
   struct Operation {
     std::string name{};  // "put", "all_reduce"
     uint64_t count = 0;  // successful calls; with a stream: calls that were queued
-    uint64_t bytes = 0;  // size of this rank's data in all calls; 0 for signals
+    // Size of this rank's data in all calls; 0 for signals, dispatch and combine.
+    uint64_t bytes = 0;
   };
   // A phase of `join`, or of the first rendezvous of an allocation.
   struct Phase {
@@ -215,6 +216,16 @@ struct ExpertExchange {
   std::span<int64_t> out_offsets{};
 };
 
+// A copy of `count` pieces of `bytes` bytes each between memory of the caller and memory of a rank.
+// A stride is the distance in bytes between the beginnings of pieces; it is at least `bytes`.
+struct StridedCopy {
+  int64_t bytes = 0;
+  int64_t count = 1;
+  int64_t caller_stride = 0;
+  int64_t rank_stride = 0;
+  int64_t offset_bytes = 0;  // of the first piece in the rank's memory
+};
+
 // A range of 32-bit words in one rank's memory, and the value to store in each.
 struct WordFill {
   enum class Memory { kBuffer, kSignalPad };
@@ -282,6 +293,26 @@ class ASHLAR_EXPORT Handle {
   void put(int to, std::span<const std::byte> from, int64_t offset_bytes = 0) const;
   // Copies a rank's memory to `to`. The call is one-sided and blocking.
   void get(int from, std::span<std::byte> to, int64_t offset_bytes = 0) const;
+
+  // Like put and get, but queued in a stream of the heap's device. The caller's memory is device
+  // memory and must stay valid until the copy is done. A copy does not overlap its source. Copies
+  // of one stream are done in order; they are not ordered with the group's barriers and collectives
+  // in other streams.
+  void put(int to, std::span<const std::byte> from, int64_t offset_bytes, StreamId stream) const;
+  void get(int from, std::span<std::byte> to, int64_t offset_bytes, StreamId stream) const;
+  // Copy pieces to or from a rank's memory. The caller's memory is of the same kind as the heap's.
+  // Without a stream, the calls are blocking.
+  void put_strided(int to, const void* from, const StridedCopy& copy,
+                   std::optional<StreamId> stream = {}) const;
+  void get_strided(int from, void* to, const StridedCopy& copy,
+                   std::optional<StreamId> stream = {}) const;
+  // Copies like put_strided, then sends a signal like put_signal: after a wait_signal, the receiver
+  // sees the data. The timeout limits the wait for the previous signal to be consumed.
+  void put_with_signal(int to, const void* from, const StridedCopy& copy, int channel = 0,
+                       Timeout timeout = kNoTimeout, std::optional<StreamId> stream = {}) const;
+  // Queues a wait in the stream for all copies of this group that were queued in other streams
+  // before. In a capture, order the streams with events instead; the call does nothing.
+  void fence(StreamId stream) const;
 
   // Like put, but non-blocking: `from` may be reused when `post` returns; the bytes have arrived
   // when `quiet` returns. Several posts can be in flight.
@@ -409,9 +440,9 @@ class ASHLAR_EXPORT Handle {
   void all_to_all_v(const RowExchange& rows, const CollectiveOptions& options) const;
   // Sends rows to experts. The slices to send are in the order of the receivers (expert e of rank r
   // is slice E * r + e); the received slices are in the order of the experts (the slice from rank r
-  // for expert e is slice W * e + r). With one expert per rank, this is an all_to_all_v whose splits
-  // are read when the operation runs. `out` is required. If the rows do not fit, this rank gets
-  // InvalidArgument, and the elements of out_splits and out_offsets are valid.
+  // for expert e is slice W * e + r). With one expert per rank, this is an all_to_all_v whose
+  // splits are read when the operation runs. `out` is required. If the rows do not fit, this rank
+  // gets InvalidArgument, and the elements of out_splits and out_offsets are valid.
   void dispatch(const ExpertExchange& rows, const CollectiveOptions& options) const;
   // The reverse of dispatch: the slices to send are in the order of the experts, and the received
   // slices in the order of the ranks. The out_splits and out_offsets of a dispatch are the `splits`

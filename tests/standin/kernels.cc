@@ -61,6 +61,7 @@ constexpr std::array kKernels{
     host_kernel<BarrierArguments, run_barrier>(kBarrierName),
     host_kernel<CopyArguments, run_copy>(kCopyName),
     host_kernel<StoreArguments, run_store>(kStoreName),
+    host_kernel<PieceArguments, run_copy_pieces>(kCopyPiecesName),
     host_kernel<ExpertArguments, run_plan_slices>(kPlanSlicesName),
     host_kernel<ExpertArguments, run_copy_slices>(kCopySlicesName),
     host_kernel<ReduceArguments, run_reduce_bits>(kReduceBitsName),

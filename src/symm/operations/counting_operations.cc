@@ -70,6 +70,12 @@ Status CountingOperations::get(const PeerTable& peers, int from, size_t offset,
   return record(kGet, to.size(), inner_->get(peers, from, offset, to));
 }
 
+Status CountingOperations::copy(const PeerTable& peers, const PieceCopy& copy,
+                                const RunOptions& run_options) {
+  return record(copy.is_put ? kPut : kGet, copy.total_bytes(),
+                inner_->copy(peers, copy, run_options));
+}
+
 Status CountingOperations::post(const PeerTable& peers, int to, size_t offset,
                                 std::span<const std::byte> from) {
   return record(kPost, from.size(), inner_->post(peers, to, offset, from));

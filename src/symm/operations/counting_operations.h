@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An `Operations` decorator that counts the successful calls and their bytes by kind of operation.
-// Does not count `fence`, `quiet`, `counter_value`, `finish`, `has_failed_work` and `measure`.
+// Does not count `fence`, `fence_stream`, `quiet`, `counter_value`, `finish`, `has_failed_work` and
+// `measure`.
 #pragma once
 
 #include <array>
@@ -45,6 +46,9 @@ class CountingOperations final : public Operations {
   Status put(const PeerTable& peers, int to, size_t offset,
              std::span<const std::byte> from) override;
   Status get(const PeerTable& peers, int from, size_t offset, std::span<std::byte> to) override;
+  Status copy(const PeerTable& peers, const PieceCopy& copy,
+              const RunOptions& run_options) override;
+  Status fence_stream(StreamId stream) override { return inner_->fence_stream(stream); }
   Status post(const PeerTable& peers, int to, size_t offset,
               std::span<const std::byte> from) override;
   Status post(const PeerTable& peers, int target, const AtomicOp& op) override;

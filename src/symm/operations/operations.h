@@ -100,6 +100,21 @@ struct MulticastPut {
   std::byte* multicast = nullptr;     // the multicast address of that offset
 };
 
+// A request to copy pieces between memory of the caller, of the same kind as the group's memory,
+// and the buffer of a rank.
+struct PieceCopy {
+  bool is_put = true;  // whether the rank's buffer is the destination
+  int rank = 0;
+  size_t offset = 0;            // of the first piece, in the rank's buffer
+  std::byte* caller = nullptr;  // the first piece
+  size_t bytes = 0;             // of each piece
+  size_t count = 1;
+  size_t rank_stride = 0;  // between the beginnings of pieces
+  size_t caller_stride = 0;
+
+  size_t total_bytes() const { return bytes * count; }
+};
+
 struct OperationsOptions {
   RankInfo rank_info{};
   int channel_count = 0;  // number of the pad's channels; collectives use the last one
@@ -123,6 +138,12 @@ class Operations {
   virtual Status put(const PeerTable& peers, int to, size_t offset,
                      std::span<const std::byte> from) = 0;
   virtual Status get(const PeerTable& peers, int from, size_t offset, std::span<std::byte> to) = 0;
+  // Copies pieces. Without a stream, complete on return.
+  virtual Status copy(const PeerTable& peers, const PieceCopy& copy,
+                      const RunOptions& run_options) = 0;
+  // Makes later work of the stream wait for earlier copies of the group in any stream. Returns
+  // kUnsupported if the back end has no streams.
+  virtual Status fence_stream(StreamId stream) = 0;
   // `post` starts a put or an atomic operation that may still be in flight on return. `fence`
   // orders it before later operations, and `quiet` waits for it. `fetch` performs an atomic
   // operation and returns the previous value. The offset of an atomic operation is relative to the

@@ -59,6 +59,7 @@ Status CudaKernels::find_all() {
   if (Status found = find(kernels::kBarrierName, barrier_); !found.ok()) return found;
   if (Status found = find(kernels::kCopyName, copy_); !found.ok()) return found;
   if (Status found = find(kernels::kStoreName, store_); !found.ok()) return found;
+  if (Status found = find(kernels::kCopyPiecesName, copy_pieces_); !found.ok()) return found;
   if (Status found = find(kernels::kPlanSlicesName, plan_slices_); !found.ok()) return found;
   if (Status found = find(kernels::kCopySlicesName, copy_slices_); !found.ok()) return found;
   if (Status found = find(kernels::kReduceBitsName, reduce_bits_); !found.ok()) return found;
@@ -121,6 +122,10 @@ Status CudaKernels::launch(const kernels::StoreArguments& args, StreamId stream)
   return device_.launch(launch_request(store_, args.count * sizeof(uint32_t), &args), stream);
 }
 
+Status CudaKernels::launch(const kernels::PieceArguments& args, StreamId stream) const {
+  return device_.launch(launch_request(copy_pieces_, args.bytes * args.count, &args), stream);
+}
+
 // One thread per slice.
 Status CudaKernels::launch_plan(const kernels::ExpertArguments& args, StreamId stream) const {
   const uint64_t slices = uint64_t{args.common.world_size} * args.experts;
@@ -137,11 +142,12 @@ Status CudaKernels::launch_plan(const kernels::ExpertArguments& args, StreamId s
 Status CudaKernels::launch_copy(const kernels::ExpertArguments& args, StreamId stream) const {
   const uint64_t blocks = (args.out_bytes + kBlockBytes - 1) / kBlockBytes;
   const uint64_t most = kernels::kMaxCopyBlocks;
-  return device_.launch({.kernel = copy_slices_,
-                         .block_count = static_cast<uint32_t>(std::clamp(blocks, uint64_t{1}, most)),
-                         .thread_count = kernels::kWorkingThreads,
-                         .argument = &args},
-                        stream);
+  return device_.launch(
+      {.kernel = copy_slices_,
+       .block_count = static_cast<uint32_t>(std::clamp(blocks, uint64_t{1}, most)),
+       .thread_count = kernels::kWorkingThreads,
+       .argument = &args},
+      stream);
 }
 
 Status CudaKernels::launch(ElementType type, const kernels::ReduceArguments& args,

@@ -36,6 +36,7 @@ class CudaKernels {
   Status launch_plan(const kernels::ExpertArguments& args, StreamId stream) const;
   Status launch_copy(const kernels::ExpertArguments& args, StreamId stream) const;
   Status launch(ElementType type, const kernels::ReduceArguments& args, StreamId stream) const;
+  Status launch(const kernels::PieceArguments& args, StreamId stream) const;
   // REQUIRES: has_multimem_kernel(sum_of).
   Status launch(std::optional<ElementType> sum_of, const kernels::MultimemArguments& args,
                 StreamId stream) const;
@@ -62,6 +63,7 @@ class CudaKernels {
   gpu::Handle barrier_ = 0;
   gpu::Handle copy_ = 0;
   gpu::Handle store_ = 0;
+  gpu::Handle copy_pieces_ = 0;
   gpu::Handle plan_slices_ = 0;
   gpu::Handle copy_slices_ = 0;
   gpu::Handle reduce_bits_ = 0;

@@ -12,7 +12,6 @@
 // poll.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -49,6 +48,9 @@ class CudaOperations final : public DeviceOperations {
   bool has_failed_work() override;
 
  private:
+  // Defined in cuda_stores.cc, with store_words and multicast_put.
+  Status launch_pieces(const PeerTable& peers, const PieceCopy& copy, StreamId stream) override;
+
   using Record = PinnedSlotPool::Slot<kernels::CallRecord>;
 
   CudaOperations(const Resources& resources, const OperationsOptions& options, SignalPads pads,
@@ -89,12 +91,6 @@ class CudaOperations final : public DeviceOperations {
   Status run_now(const KernelPlan& plan, const AllToAllV* rows, const RunOptions& run_options);
   Result<LaunchBuffers> prepare_buffers(const KernelPlan& plan, const RunOptions& run_options);
   Result<uint64_t> scratch_address(size_t bytes) ASHLAR_EXCLUDES(mutex_);
-
-  // Runs work that need not be ordered with the group's collectives. If `run_options` has no
-  // stream, uses an internal stream and waits for the work. Defined in cuda_stores.cc, with
-  // store_words and multicast_put.
-  Status run_unordered(const std::function<Status(StreamId stream)>& launch,
-                       const RunOptions& run_options);
 
   // Returns and clears an error from stream work that has not been reported yet.
   Status take_pending_error() ASHLAR_EXCLUDES(mutex_);

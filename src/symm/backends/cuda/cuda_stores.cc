@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations of a single rank on CUDA devices: storing words, and copying to all ranks through the
-// switch or one by one.
+// Operations of a single rank on CUDA devices: storing words, copying pieces, and copying to all
+// ranks through the switch or one by one.
 #include "base/align.h"
 #include "symm/backends/cuda/cuda_operations.h"
 #include "symm/backends/cuda/kernel_plan.h"
-#include "symm/backends/device/event_completion.h"
 
 namespace ashlar::symm {
 
@@ -51,20 +50,24 @@ Status CudaOperations::multicast_put(const PeerTable& peers, const MulticastPut&
   return run_unordered(launch, run_options);
 }
 
-Status CudaOperations::run_unordered(const std::function<Status(StreamId stream)>& launch,
-                                     const RunOptions& run_options) {
-  if (!run_options.stream) return report_if_lost(blocking_streams_.run(launch));
-  const Result<StreamOrder::Target> target = target_of(*run_options.stream, *run_options.in_flight);
-  if (!target.ok()) return target.status();
-  if (target->capture) return report_if_lost(launch(target->stream));
-  Result<std::unique_ptr<EventCompletion>> end = EventCompletion::make(device_);
-  if (!end.ok()) return report_if_lost(end.status());
-  // Records the event even if a launch fails, because an earlier kernel or copy may already be in
-  // the stream.
-  const Status launched = launch(target->stream);
-  const Status recorded = device_.record_event((*end)->event(), target->stream);
-  run_options.in_flight->add(*std::move(end));
-  return report_if_lost(launched.ok() ? recorded : launched);
+// Few pieces are copied one by one, because copy engines are faster.
+Status CudaOperations::launch_pieces(const PeerTable& peers, const PieceCopy& copy,
+                                     StreamId stream) {
+  constexpr size_t kFewPieces = 4;
+  if (copy.count <= kFewPieces) return DeviceOperations::launch_pieces(peers, copy, stream);
+  const size_t extent = (copy.count - 1) * copy.caller_stride + copy.bytes;
+  const ExternalBuffer caller{copy.is_put ? "from" : "to", copy.caller, extent};
+  if (Status wrong = check_usable(caller); !wrong.ok()) return wrong;
+  const uint64_t at_rank = address_of(peers.buffer(copy.rank) + copy.offset);
+  const uint64_t at_caller = address_of(copy.caller);
+  kernels::PieceArguments arguments{};
+  arguments.to = copy.is_put ? at_rank : at_caller;
+  arguments.from = copy.is_put ? at_caller : at_rank;
+  arguments.to_stride = copy.is_put ? copy.rank_stride : copy.caller_stride;
+  arguments.from_stride = copy.is_put ? copy.caller_stride : copy.rank_stride;
+  arguments.bytes = copy.bytes;
+  arguments.count = copy.count;
+  return kernels_.launch(arguments, stream);
 }
 
 }  // namespace ashlar::symm

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "device/relaxed_capture.h"
+#include "symm/backends/device/event_completion.h"
 
 namespace ashlar::symm {
 namespace {
@@ -30,6 +31,54 @@ Status DeviceOperations::get(const PeerTable& peers, int from, size_t offset,
   return blocking_streams_.run([&](StreamId stream) {
     return device_.copy_to_host(to.data(), buffer_address(peers, from, offset), to.size(), stream);
   });
+}
+
+Status DeviceOperations::copy(const PeerTable& peers, const PieceCopy& copy,
+                              const RunOptions& run_options) {
+  if (copy.total_bytes() == 0) return {};
+  const auto launch = [&](StreamId stream) { return launch_pieces(peers, copy, stream); };
+  if (Status done = run_unordered(launch, run_options); !done.ok()) return done;
+  if (!run_options.stream) return {};
+  const Result<StreamOrder::Target> target = order_.find_capture(*run_options.stream);
+  if (!target.ok()) return report_if_lost(target.status());
+  return target->capture ? Status() : report_if_lost(copy_fence_.record(target->stream));
+}
+
+Status DeviceOperations::launch_pieces(const PeerTable& peers, const PieceCopy& copy,
+                                       StreamId stream) {
+  for (size_t piece = 0; piece < copy.count; ++piece) {
+    const DeviceAddress at_rank =
+        buffer_address(peers, copy.rank, copy.offset + piece * copy.rank_stride);
+    const DeviceAddress at_caller(
+        reinterpret_cast<uint64_t>(copy.caller + piece * copy.caller_stride));
+    Status copied = copy.is_put ? device_.copy(at_rank, at_caller, copy.bytes, stream)
+                                : device_.copy(at_caller, at_rank, copy.bytes, stream);
+    if (!copied.ok()) return copied;
+  }
+  return {};
+}
+
+// In a capture, the copies of one stream are done in order, and events order its streams.
+Status DeviceOperations::fence_stream(StreamId stream) {
+  const Result<StreamOrder::Target> target = order_.find_capture(stream);
+  if (!target.ok()) return report_if_lost(target.status());
+  return target->capture ? Status() : report_if_lost(copy_fence_.wait(stream));
+}
+
+Status DeviceOperations::run_unordered(const std::function<Status(StreamId stream)>& launch,
+                                       const RunOptions& run_options) {
+  if (!run_options.stream) return report_if_lost(blocking_streams_.run(launch));
+  const Result<StreamOrder::Target> target = target_of(*run_options.stream, *run_options.in_flight);
+  if (!target.ok()) return target.status();
+  if (target->capture) return report_if_lost(launch(target->stream));
+  Result<std::unique_ptr<EventCompletion>> end = EventCompletion::make(device_);
+  if (!end.ok()) return report_if_lost(end.status());
+  // Records the event even if a launch fails, because an earlier kernel or copy may already be in
+  // the stream.
+  const Status launched = launch(target->stream);
+  const Status recorded = device_.record_event((*end)->event(), target->stream);
+  run_options.in_flight->add(*std::move(end));
+  return report_if_lost(launched.ok() ? recorded : launched);
 }
 
 Status DeviceOperations::store_words(const PeerTable& /*peers*/, const WordFillRequest& /*request*/,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations on device memory that need only the Device interface: put and get by copies. Signals
+// Operations on device memory that need only the Device interface: copies. Signals
 // and collectives need kernels and are rejected here; back ends with kernels derive from this
 // class.
 #pragma once
@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ashlar/device.h"
+#include "symm/backends/device/copy_fence.h"
 #include "symm/backends/device/stream_order.h"
 #include "symm/operations/operations.h"
 
@@ -24,6 +25,9 @@ class DeviceOperations : public Operations {
   Status put(const PeerTable& peers, int to, size_t offset,
              std::span<const std::byte> from) override;
   Status get(const PeerTable& peers, int from, size_t offset, std::span<std::byte> to) override;
+  Status copy(const PeerTable& peers, const PieceCopy& copy,
+              const RunOptions& run_options) override;
+  Status fence_stream(StreamId stream) override;
   Status store_words(const PeerTable& peers, const WordFillRequest& request,
                      const RunOptions& run_options) override;
   Status run(const Signal& request, const RunOptions& run_options) override;
@@ -42,7 +46,15 @@ class DeviceOperations : public Operations {
         blocking_streams_(device),
         device_(device),
         no_kernels_(std::move(no_kernels)),
-        order_(device, options.release, std::move(retain_in_graph)) {}
+        order_(device, options.release, std::move(retain_in_graph)),
+        copy_fence_(device) {}
+
+  // Queues the copy of several pieces. The default makes one copy of the device for each.
+  virtual Status launch_pieces(const PeerTable& peers, const PieceCopy& copy, StreamId stream);
+  // Runs work that need not be ordered with the group's collectives. If `run_options` has no
+  // stream, uses an internal stream and waits for the work.
+  Status run_unordered(const std::function<Status(StreamId stream)>& launch,
+                       const RunOptions& run_options);
 
   // Work that a back end with kernels submits. Barriers and collectives are ordered: they run after
   // all earlier ordered work of the group.
@@ -72,6 +84,7 @@ class DeviceOperations : public Operations {
   Device& device_;
   const Status no_kernels_;
   StreamOrder order_;
+  CopyFence copy_fence_;
 };
 
 }  // namespace ashlar::symm

@@ -30,6 +30,10 @@ Result<StreamOrder::Target> StreamOrder::find_capture(StreamId stream) {
 
 // The graph holds one object for each group, however many operations it contains.
 Status StreamOrder::retain(const Target& target, std::shared_ptr<const void> object) {
+  if (!retain_in_graph_) {
+    return Status::unsupported(text("operations on the memory of back end ",
+                                    device_.properties().backend, " cannot be captured in graphs"));
+  }
   MutexLock lock(mutex_);
   std::shared_ptr<GraphObjects> objects;
   const auto known = captures_.find(*target.capture);

@@ -32,8 +32,8 @@ class StreamOrder {
   using RetainInGraph =
       std::function<Status(StreamId stream, std::shared_ptr<const GraphObjects> objects)>;
 
-  // `device` must outlive this object. `release` receives the objects of graphs. `retain_in_graph`
-  // may be empty if no work is enqueued.
+  // `device` must outlive this object. `release` receives the objects of graphs. Without
+  // `retain_in_graph`, work cannot be captured.
   StreamOrder(Device& device, std::shared_ptr<DeferredRelease> release,
               RetainInGraph retain_in_graph)
       : device_(device),

@@ -69,6 +69,24 @@ Status HostOperations::get(const PeerTable& peers, int from, size_t offset,
   return {};
 }
 
+// Pieces for a remote rank are in flight together.
+Status HostOperations::copy(const PeerTable& peers, const PieceCopy& copy,
+                            const RunOptions& run_options) {
+  if (Status wrong = check_no_stream(run_options); !wrong.ok()) return wrong;
+  if (copy.total_bytes() == 0) return {};
+  for (size_t piece = 0; piece < copy.count; ++piece) {
+    const size_t offset = copy.offset + piece * copy.rank_stride;
+    const std::span<std::byte> own(copy.caller + piece * copy.caller_stride, copy.bytes);
+    Status done =
+        copy.is_put ? post(peers, copy.rank, offset, own) : get(peers, copy.rank, offset, own);
+    if (!done.ok()) return done;
+  }
+  if (!copy.is_put || peers.access(copy.rank) != PeerAccess::kRemote) return {};
+  return peers.remote()->quiet(copy.rank, Deadline::never());
+}
+
+Status HostOperations::fence_stream(StreamId stream) { return finish(stream); }
+
 Status HostOperations::post(const PeerTable& peers, int to, size_t offset,
                             std::span<const std::byte> from) {
   if (peers.access(to) != PeerAccess::kRemote) return put(peers, to, offset, from);

@@ -20,6 +20,9 @@ class HostOperations final : public Operations {
   Status put(const PeerTable& peers, int to, size_t offset,
              std::span<const std::byte> from) override;
   Status get(const PeerTable& peers, int from, size_t offset, std::span<std::byte> to) override;
+  Status copy(const PeerTable& peers, const PieceCopy& copy,
+              const RunOptions& run_options) override;
+  Status fence_stream(StreamId stream) override;
   Status post(const PeerTable& peers, int to, size_t offset,
               std::span<const std::byte> from) override;
   Status post(const PeerTable& peers, int target, const AtomicOp& op) override;

@@ -19,6 +19,7 @@ inline constexpr const char* kSignalName = "ashlar_symm_signal";
 inline constexpr const char* kBarrierName = "ashlar_symm_barrier";
 inline constexpr const char* kCopyName = "ashlar_symm_copy";
 inline constexpr const char* kStoreName = "ashlar_symm_store";
+inline constexpr const char* kCopyPiecesName = "ashlar_symm_copy_pieces";
 inline constexpr const char* kPlanSlicesName = "ashlar_symm_plan_slices";
 inline constexpr const char* kCopySlicesName = "ashlar_symm_copy_slices";
 inline constexpr const char* kReduceBitsName = "ashlar_symm_reduce_bits";  // and, or, xor
@@ -258,6 +259,16 @@ struct MultimemArguments {
   uint64_t from;       // the source of a store
   uint64_t to;         // the destination of a sum; 0 for all ranks
   uint64_t bytes;      // a multiple of 16
+};
+
+// Copies pieces of memory. A stride is the distance between the beginnings of pieces.
+struct PieceArguments {
+  uint64_t to;
+  uint64_t from;
+  uint64_t to_stride;
+  uint64_t from_stride;
+  uint64_t bytes;
+  uint64_t count;
 };
 
 // Fills words of one rank's memory.

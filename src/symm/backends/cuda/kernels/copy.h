@@ -68,6 +68,28 @@ ASHLAR_ON_DEVICE void run_copy(const CopyArguments& args) {
   }
 }
 
+// Divides the units of all pieces among the threads. REQUIRES: addresses, strides and the size of a
+// piece are multiples of the unit.
+template <typename Unit>
+ASHLAR_ON_DEVICE void copy_pieces(const PieceArguments& args) {
+  const uint64_t units = args.bytes / sizeof(Unit);
+  for_each_unit<Unit>(0, args.count * args.bytes, [&](uint64_t at) {
+    const uint64_t piece = at / sizeof(Unit) / units;
+    const uint64_t in_piece = at - piece * args.bytes;
+    const Unit* from = device_memory<Unit>(args.from + piece * args.from_stride + in_piece);
+    write_pack(device_memory<Unit>(args.to + piece * args.to_stride + in_piece), read_pack(from));
+  });
+}
+
+ASHLAR_ON_DEVICE void run_copy_pieces(const PieceArguments& args) {
+  const uint64_t all = args.to | args.from | args.to_stride | args.from_stride | args.bytes;
+  if (all % 16 == 0) return copy_pieces<Vec16>(args);
+  if (all % 8 == 0) return copy_pieces<uint64_t>(args);
+  if (all % 4 == 0) return copy_pieces<uint32_t>(args);
+  if (all % 2 == 0) return copy_pieces<uint16_t>(args);
+  copy_pieces<uint8_t>(args);
+}
+
 // Each store is a release to the whole system, so an acquire load of a word makes earlier work of
 // the stream visible.
 ASHLAR_ON_DEVICE void run_store(const StoreArguments& args) {

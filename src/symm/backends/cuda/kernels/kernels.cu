@@ -17,6 +17,7 @@ ASHLAR_KERNEL ashlar_symm_signal(const SignalArguments args) { run_signal(args);
 ASHLAR_KERNEL ashlar_symm_barrier(const BarrierArguments args) { run_barrier(args); }
 ASHLAR_KERNEL ashlar_symm_copy(const CopyArguments args) { run_copy(args); }
 ASHLAR_KERNEL ashlar_symm_store(const StoreArguments args) { run_store(args); }
+ASHLAR_KERNEL ashlar_symm_copy_pieces(const PieceArguments args) { run_copy_pieces(args); }
 ASHLAR_KERNEL ashlar_symm_plan_slices(const ExpertArguments args) { run_plan_slices(args); }
 ASHLAR_KERNEL ashlar_symm_copy_slices(const ExpertArguments args) { run_copy_slices(args); }
 
