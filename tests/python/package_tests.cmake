@@ -32,9 +32,13 @@ if(ASHLAR_SANITIZE MATCHES address)
     LD_PRELOAD=${runtime} ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1)
 endif()
 
-foreach(name IN ITEMS
-    adapters allocator cuda display ending forks history host_memory interrupts package pools
-    recording references stubs threads types views)
+set(names
+  adapters allocator cuda display ending forks history host_memory interrupts package pools
+  recording references stubs threads views)
+if(NOT ASHLAR_SANITIZE)  # checks type annotations with mypy and runs no code of the library
+  list(APPEND names types)
+endif()
+foreach(name IN LISTS names)
   add_test(NAME python.${name}
     COMMAND ${Python_EXECUTABLE} -m pytest -q -p no:cacheprovider
       ${CMAKE_CURRENT_SOURCE_DIR}/python/package/test_${name}.py)
@@ -47,13 +51,12 @@ if(TARGET ashlar_torch)
       ${CMAKE_CURRENT_SOURCE_DIR}/python/package/test_symm.py)
   set_tests_properties(python.symm PROPERTIES
     LABELS unit
-    ENVIRONMENT "${environment};ASHLAR_TORCH_LIBRARY=$<TARGET_FILE:ashlar_torch>")
+    ENVIRONMENT "${environment};ASHLAR_TORCH_LIBRARY=$<TARGET_FILE:ashlar_torch>;ASHLAR_CUDA_DRIVER=$<TARGET_FILE:standin_cuda>")
 endif()
-set_property(TEST python.types PROPERTY SKIP_REGULAR_EXPRESSION "1 skipped")  # without mypy
-if(TEST python.symm)
-  set_property(TEST python.symm APPEND PROPERTY
-    ENVIRONMENT ASHLAR_CUDA_DRIVER=$<TARGET_FILE:standin_cuda>)
+if(NOT ASHLAR_SANITIZE)
+  set_property(TEST python.types PROPERTY SKIP_REGULAR_EXPRESSION "1 skipped")  # without mypy
 endif()
+set_property(TEST python.forks PROPERTY COST ${ashlar_slow_test_cost})
 set_property(TEST python.cuda python.host_memory APPEND PROPERTY
   ENVIRONMENT ASHLAR_CUDA_DRIVER=$<TARGET_FILE:standin_cuda>)
 
@@ -65,14 +68,17 @@ set_tests_properties(example.python PROPERTIES
   PASS_REGULAR_EXPRESSION "ok: 4.00 MiB requested at the peak, 2 stacks")
 
 # Without pybind11, CMake still configures everything else, and a message says what is missing.
-add_test(NAME python.left_out_without_pybind11
-  COMMAND ${CMAKE_COMMAND} -S ${PROJECT_SOURCE_DIR} -B ${CMAKE_CURRENT_BINARY_DIR}/without_pybind11
-    -G ${CMAKE_GENERATOR} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
-    -DCMAKE_DISABLE_FIND_PACKAGE_pybind11=ON -DASHLAR_BUILD_TESTS=OFF)
-set_tests_properties(python.left_out_without_pybind11 PROPERTIES
-  LABELS install
-  PASS_REGULAR_EXPRESSION
-    "Python package is left out, but for ashlar.torch: not found: pybind11.*Generating done")
+if(NOT ASHLAR_SANITIZE)
+  add_test(NAME python.left_out_without_pybind11
+    COMMAND ${CMAKE_COMMAND} -S ${PROJECT_SOURCE_DIR}
+      -B ${CMAKE_CURRENT_BINARY_DIR}/without_pybind11
+      -G ${CMAKE_GENERATOR} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+      -DCMAKE_DISABLE_FIND_PACKAGE_pybind11=ON -DASHLAR_BUILD_TESTS=OFF)
+  set_tests_properties(python.left_out_without_pybind11 PROPERTIES
+    LABELS install
+    PASS_REGULAR_EXPRESSION
+      "Python package is left out, but for ashlar.torch: not found: pybind11.*Generating done")
+endif()
 
 # Makes a wheel of the source tree with pip, offline and with this build's binaries, and installs
 # it. The test is not repeated with sanitizers.
@@ -83,7 +89,7 @@ if(NOT ASHLAR_SANITIZE)
       -DBUILD=${PROJECT_BINARY_DIR} -DFOLDER=${CMAKE_CURRENT_BINARY_DIR}/pip
       -P ${CMAKE_CURRENT_SOURCE_DIR}/python/install_with_pip.cmake)
   set_tests_properties(install.pip PROPERTIES
-    LABELS install TIMEOUT 1800
+    LABELS install TIMEOUT 1800 COST ${ashlar_slow_test_cost}
     SKIP_REGULAR_EXPRESSION "left out: not found"
     ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1")
 endif()
