@@ -10,22 +10,19 @@ Needs PyTorch, a GPU and libashlar_torch.so (ASHLAR_TORCH_LIBRARY). Exit status:
 
 The file is long because each behaviour is one short test."""
 
-import argparse
-import concurrent.futures
 import gc
-import json
 import os
 import pathlib
 import pickle
-import subprocess
 import sys
 import tempfile
 import threading
 import unittest
 
+import isolated_tests
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MIB = 1 << 20
-LIMIT_S = 120  # of one class
 SLEEP_CYCLES = 500_000_000  # of the GPU, about 0.3 s
 # Ashlar's options for the classes that need other options than the defaults. The paged engine
 # shares memory with other processes only on request.
@@ -39,6 +36,7 @@ def choose(way):
         import ashlar.torch
         ashlar.torch.enable(native=True)
     import torch
+    torch.zeros(1, device="cuda")
 
 
 def stat(name):
@@ -789,125 +787,5 @@ class Settings(TestCase):
         torch.cuda.memory._set_allocator_settings("")
 
 
-# --- one class ------------------------------------------------------------------------------------
-
-
-class PrintedResult(unittest.TestResult):
-    """Prints each test when it begins and when it ends, so that the output of a process that aborts
-    names the test. The lines "TEST name state" are for the parent process."""
-
-    def report(self, test, state, detail=""):
-        print(f"{detail}TEST {test.id().removeprefix('__main__.')} {state}", flush=True)
-
-    def startTest(self, test):
-        super().startTest(test)
-        self.report(test, "began")
-
-    def addSuccess(self, test):
-        self.report(test, "passed")
-
-    def addSkip(self, test, reason):
-        super().addSkip(test, reason)
-        self.report(test, "skipped", f"{reason}\n")
-
-    def addFailure(self, test, err):
-        self.report(test, "FAILED", self._exc_info_to_string(err, test))
-
-    def addError(self, test, err):
-        self.report(test, "FAILED", self._exc_info_to_string(err, test))
-
-
-def main_class(way, name):
-    choose(way)
-    torch.zeros(1, device="cuda")
-    suite = unittest.defaultTestLoader.loadTestsFromName(name, sys.modules[__name__])
-    suite.run(PrintedResult())
-    return 0
-
-
-# --- all classes ----------------------------------------------------------------------------------
-
-
-def parse_states(output):
-    """Returns the last state of each test in a class's output. A test that began and did not end
-    has FAILED, because it ended the process."""
-    states = {}
-    for line in output.splitlines():
-        if line.startswith("TEST "):
-            _, name, state = line.split(" ", 2)
-            if states.get(name) != "FAILED":  # a cleanup may fail after the test itself
-                states[name] = state
-    return {name: "FAILED" if state == "began" else state for name, state in states.items()}
-
-
-def run_class(way, name, expected):
-    """Runs one class. Returns (states of its tests, output). Tests that an earlier test's abort
-    kept from running are "lost"."""
-    command = [sys.executable, os.path.abspath(__file__), "--way", way, "--in-process", name]
-    conf = CONF.get(name.partition(".")[0]) if way == "ashlar" else None
-    environment = {**os.environ, "ASHLAR_ALLOC_CONF": conf} if conf else None
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors="replace", timeout=LIMIT_S, env=environment, check=False)
-        output, end = done.stdout, f"exit status {done.returncode}" if done.returncode else ""
-    except subprocess.TimeoutExpired as expired:
-        output, end = (expired.stdout or b"").decode(errors="replace"), f"no end after {LIMIT_S} s"
-    states = {**dict.fromkeys(expected, "lost"), **parse_states(output)}
-    return states, output + (f"{name}: {end}\n" if end else "")
-
-
-def select(names):
-    """Returns the tests by the name under which a process runs them: a class or one test."""
-    loader = unittest.defaultTestLoader
-    classes = {name: value for name, value in globals().items() if isinstance(value, type)
-               and issubclass(value, TestCase) and value is not TestCase}
-    selected = {}
-    for name in names or sorted(classes):
-        class_name, _, test = name.partition(".")
-        tests = loader.getTestCaseNames(classes[class_name]) if class_name in classes else []
-        if not tests or (test and test not in tests):
-            raise SystemExit(f"unknown test {name!r}")
-        selected[name] = [f"{class_name}.{each}" for each in tests if test in ("", each)]
-    return selected
-
-
-def summary(states):
-    """Returns the object that --json prints, by the states of all tests."""
-    def named(state):
-        return sorted(name for name, each in states.items() if each == state)
-
-    return {"ran": sum(each != "lost" for each in states.values()),
-            "passed": named("passed"), "skipped": named("skipped"), "failed": named("FAILED"),
-            "lost": named("lost")}
-
-
-def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--way", choices=("native", "ashlar"), required=True)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--jobs", type=int, default=4, help="number of processes at a time")
-    parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("tests", nargs="*")
-    args = parser.parse_args(arguments)
-    if args.in_process:
-        return main_class(args.way, args.tests[0])
-    states = {}
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        runs = [pool.submit(run_class, args.way, name, tests)
-                for name, tests in select(args.tests).items()]
-        for run in concurrent.futures.as_completed(runs):
-            class_states, output = run.result()
-            states.update(class_states)
-            print("\n".join(line for line in output.splitlines()
-                            if not line.endswith((" began", " passed"))), flush=True)
-    result = summary(states)
-    print(f"{len(result['passed'])} passed, {len(result['skipped'])} skipped,"
-          f" {len(result['failed'])} failed, {len(result['lost'])} lost")
-    if args.json:
-        print(json.dumps(result))
-    return 1 if result["failed"] or result["lost"] else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(isolated_tests.main(sys.modules[__name__], sys.argv[1:]))

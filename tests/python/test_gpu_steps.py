@@ -17,7 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks" / "gpu"))
 sys.dont_write_bytecode = True
 
-import side_by_side  # noqa: E402: its folder comes first
+import isolated_tests  # noqa: E402: its folder comes first
+import side_by_side  # noqa: E402
 import steps  # noqa: E402
 import torch_tests  # noqa: E402
 
@@ -141,14 +142,14 @@ class TorchTestsTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         (pathlib.Path(folder.name) / "torch.py").write_text(library, encoding="utf-8")
-        tests, = torch_tests.select([name]).values()
+        tests, = isolated_tests.select(torch_tests, [name]).values()
         with unittest.mock.patch.dict(os.environ, PYTHONPATH=folder.name):
-            return torch_tests.run_class("native", name, tests)
+            return isolated_tests.run_class(torch_tests, "native", name, tests)
 
     def test_reads_states_of_tests(self):
         output = ("TEST A.one began\nTEST A.one passed\nTEST A.two began\nTraceback\n"
                   "TEST A.two FAILED\nTEST A.three began\nabort")
-        self.assertEqual(torch_tests.parse_states(output),
+        self.assertEqual(isolated_tests.parse_states(output),
                          {"A.one": "passed", "A.two": "FAILED", "A.three": "FAILED"})
 
     def test_failures_have_tracebacks(self):
@@ -166,16 +167,15 @@ class TorchTestsTest(unittest.TestCase):
         self.assertIn("Settings: exit status -6", output)
 
     def test_selects_classes_and_tests(self):
-        self.assertEqual(torch_tests.select(["Settings.test_unknown_settings_are_rejected"]), {
-            "Settings.test_unknown_settings_are_rejected":
-                ["Settings.test_unknown_settings_are_rejected"]})
-        self.assertIn("Checkpoints", torch_tests.select([]))
+        name = "Settings.test_unknown_settings_are_rejected"
+        self.assertEqual(isolated_tests.select(torch_tests, [name]), {name: [name]})
+        self.assertIn("Checkpoints", isolated_tests.select(torch_tests, []))
         with self.assertRaises(SystemExit):
-            torch_tests.select(["Settings.test_no_such"])
+            isolated_tests.select(torch_tests, ["Settings.test_no_such"])
 
     def test_tests_that_do_not_pass_natively_are_not_counted(self):
-        native = torch_tests.summary({"A.one": "passed", "A.two": "FAILED", "A.three": "passed"})
-        ashlar = torch_tests.summary({"A.one": "passed", "A.two": "FAILED", "A.three": "lost"})
+        native = isolated_tests.summary({"A.one": "passed", "A.two": "FAILED", "A.three": "passed"})
+        ashlar = isolated_tests.summary({"A.one": "passed", "A.two": "FAILED", "A.three": "lost"})
         self.assertEqual(steps.compare_torch_tests(native, ashlar),
                          ("FAILED (A.three)", "1 passed; do not pass natively: A.two"))
         self.assertEqual(steps.compare_torch_tests(native, native)[0], "passed")

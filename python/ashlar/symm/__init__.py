@@ -10,8 +10,8 @@ memory, signal, wait and reduce. docs/how-to/symmetric_python.md shows how to us
     handle.all_reduce(buffer.view("float32"))            # in place
     group.leave()
 
-Collective calls must be made by all ranks of the group in the same order. A time limit of 0 means no
-limit; Ctrl-C does not interrupt calls. Needs libashlar_torch.so, and numpy for host memory."""
+Collective calls must be made by all ranks of the group in the same order. A time limit of 0 means
+no limit; Ctrl-C does not interrupt calls. Needs libashlar_torch.so, and numpy for host memory."""
 
 import ctypes
 import importlib
@@ -159,8 +159,8 @@ class Group:
         call("group_failure", self._handle)
 
     def rendezvous(self, memory: Any, timeout_s: float = 0.0) -> "Handle":
-        """Returns a handle to all ranks' memory that corresponds to a Buffer, a View, or a tensor or
-        array in a buffer. The first call for a buffer is collective."""
+        """Returns a handle to all ranks' memory that corresponds to a Buffer, a View, or a tensor
+        or array in a buffer. The first call for a buffer is collective."""
         if isinstance(memory, Buffer):
             place = Memory(memory.address, memory.size, None, memory)
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory as arrays: views of symmetric memory for other libraries, and the memory of their arrays."""
+"""Memory as arrays: views of symmetric memory for other libraries, and memory of their arrays."""
 
 import importlib
 import math

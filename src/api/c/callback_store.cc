@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Implements the store by calling the program's functions, unless the store has been closed.
 #include "api/c/callback_store.h"
 
 #include "base/text.h"

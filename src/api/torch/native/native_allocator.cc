@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Devices, allocation, statistics and sharing. native_pools.cc implements pools, and
-// native_history.cc the history and the hooks.
+// native_history.cc the history and the hooks. The file is long because PyTorch's interface has many
+// functions.
 #include "api/torch/native/native_allocator.h"
 
 #include <c10/core/DeviceType.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 
 namespace ashlar::torch::native {
@@ -120,14 +122,12 @@ void NativeAllocator::init(int device_count) {
 }
 bool NativeAllocator::initialized() { return device_count_.load() > 0; }
 
-// As in PyTorch, computed from the limit in bytes, and therefore slightly less than the fraction
-// that was set.
+// As in PyTorch, computed from the limit in bytes, so slightly less than the fraction that was set.
 double NativeAllocator::getMemoryFraction(Device index) {
   const DeviceBridge& bridge = device(index).bridge;
-  const double fraction = bridge.memory_fraction();
-  if (fraction >= 1) return 1;
+  if (bridge.memory_fraction() >= 1) return 1;
   const auto capacity = static_cast<double>(bridge.capacity_bytes());
-  return static_cast<double>(static_cast<size_t>(fraction * capacity)) / capacity;
+  return std::floor(bridge.memory_fraction() * capacity) / capacity;
 }
 
 void NativeAllocator::setMemoryFraction(double fraction, Device index) {
