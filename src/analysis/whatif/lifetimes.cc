@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "analysis/whatif/backward_nodes.h"
@@ -160,22 +161,28 @@ std::vector<uint32_t> gradients_in_order(const EditedRun& run) {
 
 }  // namespace
 
-// Gradients are matched with parameters by size: the n-th gradient of its size in an iteration is
-// the first of its parameter if fewer than n gradients of that size are kept. Gradients that are
-// live at the end of the recording count as well, because it may end before zero_grad().
+// Gradients are matched with parameters by size: if n gradients of a size are live together in an
+// iteration, they are those of n parameters, and the last of them is the first of its parameter if
+// fewer than n gradients of that size are kept. A gradient that follows a zero_grad() in the same
+// iteration may be that of any parameter. Gradients that are live at the end of the recording count
+// as well, because it may end before zero_grad().
 EditEffect keep_gradients(EditedRun& run, const StackPaths& paths) {
   EditEffect effect;
   RunChanges changes(run);
   const std::vector<bool> temporaries = find_temporary_frees(run, paths);
   std::map<size_t, size_t> kept;  // number of kept gradients by size
-  std::map<size_t, size_t> seen;  // number of gradients of the current iteration by size
+  // The recorded frees of the gradients of the current iteration that are live, by size.
+  std::map<size_t, std::multiset<uint32_t>> live;
   uint32_t iteration = Iterations::kNoIteration;
   for (const uint32_t id : gradients_in_order(run)) {
     const EditedAllocation& gradient = run.allocations()[id];
     const uint32_t current = iteration_of(run, gradient.begin);
-    if (current != iteration) seen.clear();
+    if (current != iteration) live.clear();
     iteration = current;
-    if (++seen[gradient.bytes] <= kept[gradient.bytes]) {
+    std::multiset<uint32_t>& frees = live[gradient.bytes];
+    frees.erase(frees.begin(), frees.lower_bound(gradient.begin));
+    frees.insert(gradient.free);
+    if (frees.size() <= kept[gradient.bytes]) {
       const uint32_t end = end_of_node(run, paths, temporaries, gradient.begin);
       if (end >= gradient.free) continue;
       changes.free_before(end, id);

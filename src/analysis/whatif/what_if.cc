@@ -7,105 +7,11 @@
 #include <set>
 #include <utility>
 
-#include "analysis/whatif/invocations.h"
-#include "analysis/whatif/lifetimes.h"
-#include "analysis/whatif/scaling.h"
 #include "base/text.h"
 #include "base/units.h"
 
 namespace ashlar {
 namespace {
-
-// Applies edits to its copy of the run.
-class RunEditor {
- public:
-  RunEditor(const DeviceRecording& recording, const NameSources& sources)
-      : paths_(recording), names_(recording, paths_, sources), run_(recording) {}
-
-  const EditedRun& run() const { return run_; }
-
-  Result<EditOutcome> apply(const Edit& edit) {
-    Result<EditEffect> effect = change(edit);
-    const auto with_option = [&edit](const std::string& message) {
-      const bool has_option = message.starts_with("--");
-      return Status::invalid_argument(has_option ? message
-                                                 : text(option_of(edit.kind), ": ", message));
-    };
-    if (!effect.ok()) return with_option(effect.status().message());
-    if (effect->allocation_count == 0) return with_option(why_without_effect(edit, *effect));
-    return EditOutcome{.edit = edit, .effect = *effect, .note = note_for(edit.kind)};
-  }
-
- private:
-  Result<EditEffect> change(const Edit& edit) {
-    switch (edit.kind) {
-      case EditKind::kRecompute:
-      case EditKind::kOffload: return change_saved(edit);
-      case EditKind::kBatch: {
-        const Result<Selection> selected = find_batch_dependent(run_.recording());
-        if (!selected.ok()) return selected.status();
-        return scale(run_, *selected, edit.factor);
-      }
-      case EditKind::kKeepGradients: return keep_gradients(run_, paths_);
-      case EditKind::kSetToNone: return set_gradients_to_none(run_, paths_);
-      default: return change_selected(edit);
-    }
-  }
-
-  Result<EditEffect> change_saved(const Edit& edit) {
-    const Result<FrameSet> function = names_.frames_of(edit.selector.terms.front());
-    if (!function.ok()) return function.status();
-    const std::vector<Invocation> invocations = find_invocations(run_, paths_, *function);
-    return edit.kind == EditKind::kRecompute ? recompute(run_, paths_, invocations)
-                                             : offload(run_, paths_, invocations);
-  }
-
-  Result<EditEffect> change_selected(const Edit& edit) {
-    const Result<Selection> selected = names_.selection_of(edit.selector);
-    if (!selected.ok()) return selected.status();
-    if (edit.kind == EditKind::kDrop) return drop(run_, *selected);
-    if (edit.kind == EditKind::kScale) return scale(run_, *selected, edit.factor);
-    if (!edit.at) return Status::invalid_argument("missing --at WHEN");
-    const Result<Positions> moments = find_moments(run_, paths_, names_, *edit.at);
-    if (!moments.ok()) return moments.status();
-    return free_earlier(run_, *selected, *moments);
-  }
-
-  static std::string why_without_effect(const Edit& edit, const EditEffect& effect) {
-    switch (edit.kind) {
-      case EditKind::kRecompute:
-      case EditKind::kOffload:
-        return text("\"", edit.selector.text, "\": no backward pass frees what its ",
-                    effect.found_invocations,
-                    " invocations allocate, so there is nothing to recompute or move");
-      case EditKind::kFree:
-        return text("\"", edit.selector.text, "\" is always freed before ", edit.at->text);
-      case EditKind::kKeepGradients:
-        return "no gradient is freed; \"ashlar report\" says whether the recording has gradients";
-      case EditKind::kDrop:
-        return text("\"", edit.selector.text, "\": an earlier edit dropped all its allocations");
-      default: return "changes nothing";
-    }
-  }
-
-  static std::string note_for(EditKind kind) {
-    switch (kind) {
-      case EditKind::kRecompute:
-        return "frees at the end of the function; Python may free some of it earlier";
-      case EditKind::kOffload:
-        return "copies of saved parameters, which exist while a node runs, are not included";
-      case EditKind::kFree: return "assumes that the program does not use the memory afterwards";
-      case EditKind::kScale:
-      case EditKind::kBatch:
-        return "an estimate: at other shapes, libraries may choose kernels with other workspaces";
-      default: return "";
-    }
-  }
-
-  StackPaths paths_;
-  NameResolver names_;
-  EditedRun run_;
-};
 
 size_t peak_bytes_of(const Stat& stat) {
   return static_cast<size_t>(std::max<int64_t>(stat.peak, 0));
@@ -238,13 +144,13 @@ Result<WhatIfResult> what_if(const DeviceRecording& recording, const std::vector
                              const WhatIfOptions& options) {
   WhatIfResult result;
   const EditedRun recorded(recording);
-  RunEditor editor(recording, options.names);
+  const RunEditor editor(recording, options.names);
+  EditedRun edited(recording);
   for (const Edit& edit : edits) {
-    Result<EditOutcome> outcome = editor.apply(edit);
+    Result<EditOutcome> outcome = editor.apply(edited, edit);
     if (!outcome.ok()) return outcome.status();
     result.edits.push_back(*std::move(outcome));
   }
-  const EditedRun& edited = editor.run();
 
   ReplayOptions replaying = options.recorded;
   if (options.progress) replaying.progress = [&](double share) { options.progress(share / 2); };

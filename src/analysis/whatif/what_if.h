@@ -13,9 +13,9 @@
 
 #include "analysis/recording.h"
 #include "analysis/replay/replay.h"
-#include "analysis/whatif/checkpoints.h"
 #include "analysis/whatif/edit.h"
 #include "analysis/whatif/name_resolver.h"
+#include "analysis/whatif/run_editor.h"
 #include "ashlar/status.h"
 
 namespace ashlar {
@@ -45,12 +45,6 @@ struct WhatIfPeaks {
   size_t fragmentation_bytes() const {
     return reserved.bytes > allocated.bytes ? reserved.bytes - allocated.bytes : 0;
   }
-};
-
-struct EditOutcome {
-  Edit edit{};
-  EditEffect effect{};
-  std::string note{};  // the assumption behind the estimate, for this kind of edit; may be empty
 };
 
 struct WhatIfResult {

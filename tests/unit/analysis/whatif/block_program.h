@@ -71,6 +71,8 @@ class BlockProgram {
     program_.free(tokens, 64 * factor, program_.after);
   }
 
+  void clear_gradients() { program_.free(program_.gradient, 1000, program_.zero_grad); }
+
   void record_allocation_stacks_only() { program_.record_allocation_stacks_only(); }
 
   DeviceRecording recording() {

@@ -301,6 +301,36 @@ TEST(WhatIfTest, KeptGradientsIncludeThoseLiveAtTheEnd) {
   EXPECT_EQ(result.edits[0].effect.allocation_count, 3U);  // one kept, two freed immediately
 }
 
+TEST(WhatIfTest, KeptGradientsOfTwoBackwardPassesAreOne) {
+  BlockProgram program;
+  for (int i = 0; i < 6; ++i) {
+    program.forward_and_backward();
+    program.clear_gradients();  // no step: the passes belong to one iteration
+  }
+  program.iteration();
+  const DeviceRecording recording = program.recording();
+  const WhatIfResult result = predict(recording, {edit(EditKind::kKeepGradients)}).value();
+  EXPECT_EQ(result.after.requested.bytes, result.before.requested.bytes + 1000);
+}
+
+TEST(WhatIfTest, CheckpointedFunctionsAreRefused) {
+  TrainingProgram program;
+  const uint32_t repeated =
+      program.add_stack({{"forward", BlockProgram::kModel, 22},
+                         {"recompute_fn", "/site-packages/torch/utils/checkpoint.py", 1},
+                         {"unpack_hook", "/site-packages/torch/utils/checkpoint.py", 2}});
+  const uint32_t forward = program.stack(11, {{"forward", BlockProgram::kModel, 22}});
+  for (int i = 0; i < 3; ++i) {
+    program.free(program.alloc(1000, forward), 1000, forward);
+    program.free(program.alloc(1000, repeated), 1000, program.autograd);
+    program.iteration();
+  }
+  const DeviceRecording recording = {Recording::create("checkpoint", program.trace.snapshot()),
+                                     kTraceDevice};
+  EXPECT_THAT(predict(recording, {edit(EditKind::kRecompute, "model.py:20-25")}).status().message(),
+              HasSubstr("recomputes it already"));
+}
+
 TEST(WhatIfTest, SetToNoneUndoesKeptGradients) {
   BlockProgram program;
   program.keep_gradients();
