@@ -13,6 +13,7 @@ OFFLOAD_BLOCK = ["--offload", "train.py:Block.forward"]
 HALF_BATCH = ["--batch", "0.5"]
 KEEP_GRADS = ["--keep-grads"]
 FOREACH_OFF = ["--drop", "class:optimizer_temporaries"]
+NO_STATE = ["--drop", "class:optimizer_state"]  # of SGD with momentum, which has no temporaries
 PLAIN_SGD = ["--drop", "class:optimizer_state", "--drop", "class:optimizer_temporaries"]
 FORGET_LOGITS = ["--free", "train.py:<logits>", "--at", "end:train.py:language_step"]
 
@@ -107,7 +108,7 @@ EDITS = {
         "recompute_stage": ["--recompute", "train.py:Stage.forward"],
         "offload_stage": ["--offload", "train.py:Stage.forward"],
         "half_batch": HALF_BATCH,
-        "no_momentum": PLAIN_SGD,
+        "no_momentum": NO_STATE,
         "keep_grads": KEEP_GRADS,
     },
     "unet": {
@@ -115,7 +116,7 @@ EDITS = {
         "recompute_up": ["--recompute", "train.py:Up.forward"],
         "offload_down": ["--offload", "train.py:Down.forward"],
         "half_batch": HALF_BATCH,
-        "no_momentum": PLAIN_SGD,
+        "no_momentum": NO_STATE,
     },
     "recurrent": {
         "recompute_cell": ["--recompute", "train.py:Cell.forward"],
@@ -139,6 +140,9 @@ EDITS = {
         "plain_sgd": PLAIN_SGD,
     },
 }
+
+# Edits that a recording does not tell, so the tool should refuse them.
+REFUSED = {"nested_checkpoints": ("recompute_block", "recompute_mlp")}
 
 
 def settings_of(arguments):
