@@ -70,8 +70,8 @@ PAGE_HEAD = """# Predictions of code changes
 `benchmarks/whatif.py --output benchmarks/results/whatif.md` wrote this page: predictions of `ashlar
 whatif` from recordings of unchanged programs, beside the peaks that PyTorch measured on a GPU after
 each edit, in bytes. The programs are in `benchmarks/gpu/recordings/edited_programs.py`;
-`record_edits.py` beside it recorded and measured them. [Limits](../../docs/how-to/what_if.md#limits)
-explains the predictions outside the bounds.
+`record_edits.py` beside it recorded and measured them.
+[Limits](../../docs/how-to/what_if.md#limits) explains the predictions outside the bounds.
 
 """
 
