@@ -14,10 +14,12 @@
 #include <string>
 #include <vector>
 
+#include "analysis/report_json/fit_json.h"
 #include "analysis/report_json/replay_json.h"
 #include "analysis/report_json/report_json.h"
 #include "analysis/report_json/what_if_json.h"
 #include "base/units.h"
+#include "cli/recording/fit_report.h"
 #include "cli/recording/recorded_run.h"
 #include "cli/recording/replay_arguments.h"
 #include "cli/subcommand.h"
@@ -40,6 +42,7 @@ struct WhatIfArguments {
   std::optional<std::string> engine{};
   std::optional<std::string> conf{};
   LimitArguments limits{};
+  std::optional<std::string> fit{};
   std::optional<uint64_t> device{};
   size_t top = 5;
   bool json = false;
@@ -118,6 +121,10 @@ CommandFunction prepare_what_if(CLI::App& parser) {
       .add_option("--conf", arguments->conf,
                   "Settings \"name:value,...\" after the edits; default: the recording's")
       ->type_name("SETTINGS");
+  parser
+      .add_option("--fit", arguments->fit,
+                  "Find the cheapest settings and edits that fit a device of SIZE, such as 80GiB")
+      ->type_name("SIZE");
   add_source_option(parser, arguments->sources);
   add_limit_options(parser, arguments->limits);
   parser.add_option("--device", arguments->device, kDeviceHelp);
@@ -315,15 +322,54 @@ std::string what_if_as_text(const DeviceRecording& run, const WhatIfResult& resu
   return text;
 }
 
+// Searches for edits, with the recording and its options.
+ExitCode run_fit(const WhatIfArguments& arguments, size_t limit_bytes,
+                 const DeviceRecording& recording, const WhatIfOptions& options,
+                 const Session& session) {
+  FitOptions fitting;
+  fitting.limit_bytes = limit_bytes;
+  fitting.recorded = options.recorded;
+  fitting.available = recording.recording().pytorch().available;
+  fitting.names = options.names;
+  fitting.progress = options.progress;
+  const Result<FitResult> result = find_fit(recording, fitting);
+  session.console.clear_progress();
+  if (!result.ok()) return print_failure(result.status(), session);
+  const FitArguments typed = {*arguments.fit, arguments.sources, arguments.device};
+  session.console.print(arguments.json ? format_json(fit_json(recording, *result, typed))
+                                       : fit_as_text(recording, *result, typed));
+  const bool fits = result->fits_as_recorded || !result->proposals.empty();
+  return fits ? ExitCode::kSuccess : ExitCode::kFailure;
+}
+
+// Returns the size of --fit. kInvalidArgument: it is not a size, or there are other options that
+// change the run, of which the search would take no notice.
+Result<size_t> parse_fit(const WhatIfArguments& arguments, const std::vector<TypedEdit>& typed) {
+  const Result<size_t> bytes = parse_bytes(*arguments.fit);
+  if (!bytes.ok() || *bytes == 0) {
+    return Status::invalid_argument(
+        fmt::format("--fit: {} is not a size (expected a number and a unit, such as 80GiB)",
+                    printable(*arguments.fit)));
+  }
+  if (typed.empty() && !arguments.engine && !arguments.conf && !arguments.limits.any()) {
+    return *bytes;
+  }
+  return Status::invalid_argument(
+      "--fit: searches for edits, settings and engines itself; leave out other edits, --conf, "
+      "--engine, --capacity and --cap");
+}
+
 ExitCode run_what_if(const WhatIfArguments& arguments, const std::vector<TypedEdit>& typed,
                      const Session& session) {
+  const Result<size_t> fit_bytes = arguments.fit ? parse_fit(arguments, typed) : size_t{0};
+  if (!fit_bytes.ok()) return print_failure(fit_bytes.status(), session);
   const Result<std::vector<Edit>> edits = parse_edits(typed);
   if (!edits.ok()) return print_failure(edits.status(), session);
-  if (edits->empty() && !arguments.conf && !arguments.engine) {
+  if (edits->empty() && !arguments.conf && !arguments.engine && !arguments.fit) {
     return print_failure(
         Status::invalid_argument("no edit (expected --recompute, --offload, --free, --drop, "
-                                 "--scale, --batch, --keep-grads, --set-to-none, --conf or "
-                                 "--engine)"),
+                                 "--scale, --batch, --keep-grads, --set-to-none, --conf, "
+                                 "--engine or --fit)"),
         session);
   }
   const Result<SourceFolders> folders = source_folders(arguments.sources);
@@ -337,6 +383,7 @@ ExitCode run_what_if(const WhatIfArguments& arguments, const std::vector<TypedEd
   if (!options.ok()) return print_failure(options.status(), session);
   options->names.folders = &*folders;
   options->progress = [&session](double share) { session.console.set_progress(share); };
+  if (arguments.fit) return run_fit(arguments, *fit_bytes, *recording, *options, session);
   const Result<WhatIfResult> result = what_if(*recording, *edits, *options);
   session.console.clear_progress();
   if (!result.ok()) return print_failure(result.status(), session);
