@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Devices, allocation, statistics and sharing. native_pools.cc implements pools, and
-// native_history.cc the history and the hooks. The file is long because PyTorch's interface has many
+// native_history.cc the history and the hooks. The file is long because the interface has many
 // functions.
 #include "api/torch/native/native_allocator.h"
 
