@@ -7,6 +7,8 @@
 #include <string>
 #include <tuple>
 
+#include "ashlar/sim.h"
+#include "base/host_memory.h"
 #include "base/units.h"
 #include "engine/async/async_engine.h"
 #include "engine/classic/classic_engine.h"
@@ -85,6 +87,61 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::ValuesIn(engine_cases()),
                        ::testing::ValuesIn(sweep::common_host_fault_scenarios())),
     [](const auto& each) { return case_name(each.param); });
+
+// A recorded segment with three blocks, of which the second one is inactive.
+SnapshotSegment recorded_segment(bool is_expandable) {
+  SnapshotSegment segment;
+  segment.address = DeviceAddress(size_t{64} * kGiB);
+  segment.is_large = true;
+  segment.is_expandable = is_expandable;
+  for (int i = 0; i < 3; ++i) {
+    SnapshotBlock block;
+    block.address = segment.address + segment.total_bytes;
+    block.bytes = block.requested_bytes = 20 * kMiB;
+    block.state = i == 1 ? SnapshotBlockState::kInactive : SnapshotBlockState::kAllocated;
+    segment.blocks.push_back(block);
+    segment.total_bytes += block.bytes;
+  }
+  return segment;
+}
+
+class AdoptHostFaultsTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(AdoptHostFaultsTest, LosesNothingWhenAnyAllocationFails) {
+  const bool is_expandable = GetParam();
+  const SnapshotSegment segment = recorded_segment(is_expandable);
+  AllocatorOptions options;
+  options.expandable_segments = is_expandable;
+  bool has_failed = true;
+  for (uint64_t nth = 1; has_failed; ++nth) {
+    sim::Options one_device;
+    one_device.device_count = 1;
+    const std::unique_ptr<sim::Machine> machine = sim::Machine::create(one_device);
+    Device& device = machine->device(DeviceIndex{0});
+    ClassicEngine engine(device, options);
+    const size_t free_bytes = device.memory_stats()->free_bytes;
+    std::vector<ClassicBlock*> adopted;
+    {
+      const sweep::HostAllocationFault fault(nth);
+      catch_bad_alloc([&] {
+        auto result = is_expandable ? engine.adopt_expandable({&segment, 1}, segment.address)
+                                    : engine.adopt(segment);
+        if (result.ok()) adopted = *std::move(result);
+        return true;
+      });
+      has_failed = fault.has_failed();
+    }
+    EXPECT_EQ(adopted.size(), has_failed ? 0U : 2U) << nth;
+    const Status valid = engine.validate();
+    EXPECT_TRUE(valid.ok()) << nth << ": " << valid.to_string();
+    for (ClassicBlock* block : adopted) EXPECT_TRUE(engine.free(block).ok());
+    EXPECT_TRUE(engine.trim().ok());
+    EXPECT_EQ(device.memory_stats()->free_bytes, free_bytes) << nth;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, AdoptHostFaultsTest, ::testing::Bool(),
+                         [](const auto& each) { return each.param ? "Expandable" : "Plain"; });
 
 }  // namespace
 }  // namespace ashlar::classic

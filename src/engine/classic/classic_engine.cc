@@ -302,6 +302,19 @@ Status check_tiling(const SnapshotSegment& segment) {
 
 }  // namespace
 
+// The host memory that dividing segments into `block_count` blocks needs. Allocated before the
+// first segment is obtained, because a segment that is not divided would be lost.
+struct ClassicEngine::Division {
+  Division(BlockHeap& heap, size_t block_count) : for_splits(heap.reserve(block_count)) {
+    active.reserve(block_count);
+    inactive.reserve(block_count);
+  }
+
+  BlockStore::Reservation for_splits;
+  std::vector<ClassicBlock*> active;
+  std::vector<ClassicBlock*> inactive;  // of the segment that is being divided
+};
+
 Result<std::vector<ClassicBlock*>> ClassicEngine::adopt(const SnapshotSegment& segment) {
   if (Status tiled = check_tiling(segment); !tiled.ok()) return tiled;
   if (segment.is_expandable) return cannot_adopt_error(segment, "it is expandable");
@@ -309,13 +322,12 @@ Result<std::vector<ClassicBlock*>> ClassicEngine::adopt(const SnapshotSegment& s
   Result<AllocParams> params = adoption_params(segment);
   if (!params.ok()) return params.status();
   params->segment_bytes = segment.total_bytes;
-  std::vector<ClassicBlock*> active;
-  active.reserve(segment.blocks.size());
+  Division division(heap_, segment.blocks.size());
   Result<ClassicBlock*> grown = grow_plain(*params);
   if (!grown.ok()) return grown.status();
-  divide(*grown, segment, *params, active);
+  divide(*grown, segment, *params, division);
   hooks_.discard_queued();  // these operations are not part of the replay
-  return active;
+  return std::move(division.active);
 }
 
 Result<std::vector<ClassicBlock*>> ClassicEngine::adopt_expandable(
@@ -338,13 +350,12 @@ Result<std::vector<ClassicBlock*>> ClassicEngine::adopt_expandable(
     wanted.push_back({offset, part.total_bytes});
     block_count += part.blocks.size();
   }
-  std::vector<ClassicBlock*> active;
-  active.reserve(block_count);
+  Division division(heap_, block_count);
   const Result<std::vector<ClassicBlock*>> mapped = expandables_.create_mapped(*params, wanted);
   if (!mapped.ok()) return mapped.status();
-  for (size_t i = 0; i < parts.size(); ++i) divide((*mapped)[i], parts[i], *params, active);
+  for (size_t i = 0; i < parts.size(); ++i) divide((*mapped)[i], parts[i], *params, division);
   hooks_.discard_queued();  // these operations are not part of the replay
-  return active;
+  return std::move(division.active);
 }
 
 Result<AllocParams> ClassicEngine::adoption_params(const SnapshotSegment& segment) {
@@ -362,13 +373,10 @@ Result<AllocParams> ClassicEngine::adoption_params(const SnapshotSegment& segmen
 }
 
 // Divides a free block that is in no index into blocks of the sizes in `like`, and adds those that
-// are active in `like` to `active`. Allocates all blocks from front to back and then frees the
-// inactive ones, so that adjacent ones merge.
+// are active in `like` to `division.active`. Allocates all blocks from front to back and then frees
+// the inactive ones, so that adjacent ones merge.
 void ClassicEngine::divide(ClassicBlock* whole, const SnapshotSegment& like, AllocParams& params,
-                           std::vector<ClassicBlock*>& active) {
-  const BlockStore::Reservation for_splits = heap_.reserve(like.blocks.size());
-  std::vector<ClassicBlock*> to_free;
-  to_free.reserve(like.blocks.size());
+                           Division& division) {
   ClassicBlock* rest = whole;
   for (const SnapshotBlock& wanted : like.blocks) {
     const bool is_active = wanted.state != SnapshotBlockState::kInactive;
@@ -377,9 +385,10 @@ void ClassicEngine::divide(ClassicBlock* whole, const SnapshotSegment& like, All
     const bool is_last = rest->bytes == wanted.bytes;
     ClassicBlock* block = heap_.allocate(rest, params, BlockHeap::SplitRule::kExact);
     if (!is_last) params.pool->erase(rest);
-    (is_active ? active : to_free).push_back(block);
+    (is_active ? division.active : division.inactive).push_back(block);
   }
-  for (ClassicBlock* block : to_free) heap_.free(block);
+  for (ClassicBlock* block : division.inactive) heap_.free(block);
+  division.inactive.clear();
 }
 
 }  // namespace ashlar::classic

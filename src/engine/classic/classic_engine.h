@@ -136,8 +136,9 @@ class ClassicEngine : public Engine {
 
   // Adopting segments of a recorded run.
   Result<AllocParams> adoption_params(const SnapshotSegment& segment) ASHLAR_REQUIRES(mutex_);
+  struct Division;
   void divide(ClassicBlock* whole, const SnapshotSegment& like, AllocParams& params,
-              std::vector<ClassicBlock*>& active) ASHLAR_REQUIRES(mutex_);
+              Division& division) ASHLAR_REQUIRES(mutex_);
 
   // Freeing.
   Status free_locked(ClassicBlock* block) ASHLAR_REQUIRES(mutex_);
