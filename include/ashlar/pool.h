@@ -49,7 +49,8 @@ struct PoolOptions {
   // another device. Costs memory if sizes vary.
   bool never_remap = false;
   // Pools with the same tag are paused and resumed together. Empty: the pool cannot be paused.
-  // Incompatible with never_remap. With `source` or `no_split`, `pause` throws InvalidArgument.
+  // Incompatible with `never_remap` and, if the engine can pause pools, with `source` and
+  // `no_split`.
   std::string tag{};
 };
 

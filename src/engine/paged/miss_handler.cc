@@ -151,7 +151,8 @@ Result<Block*> MissHandler::reclaim_and_retry(SlowPathRequest& request, Status r
 
 // Synchronizes the device and grows again with the idle memory of destroyed streams, the only idle
 // memory of the pool that earlier plans did not consider. Tries twice, because other threads may
-// use some of this memory while the device is synchronized.
+// use some of this memory while the device is synchronized. Keeps the engine's lock meanwhile, so
+// that no capture can be announced (capture_began): synchronizing the device would invalidate it.
 Result<Block*> MissHandler::retry_with_destroyed_streams(SlowPathRequest& request,
                                                          Result<Block*> grown) {
   for (int i = 0; i < 2 && deps_.streams.capture_count() == 0; ++i) {

@@ -11,6 +11,24 @@
 #include "engine/paged/pool_checkpointer.h"
 
 namespace ashlar::paged {
+namespace {
+
+Status whole_segments_error(const std::string& tag, std::string_view option) {
+  return Status::invalid_argument(text("a pool with ", option, " cannot have the tag \"", tag,
+                                       "\": its memory is whole segments, which cannot be paused"));
+}
+
+// Refuses options with which `pause` could not pause the pool.
+Status check_tag(const PoolOptions& options) {
+  if (options.tag.empty()) return {};
+  if (options.source != nullptr) return whole_segments_error(options.tag, "a source");
+  if (options.no_split) return whole_segments_error(options.tag, "no_split");
+  if (!options.never_remap) return {};
+  return Status::invalid_argument(text("a pool with never_remap cannot have the tag \"",
+                                       options.tag, "\": pausing remaps its memory"));
+}
+
+}  // namespace
 
 PagedEngine::PagedEngine(Device& device, const AllocatorOptions& options, Clock* clock)
     : config_(device, options, clock),
@@ -299,10 +317,7 @@ Status PagedEngine::change_pools(std::string_view tag, PoolTransition transition
 }
 
 Status PagedEngine::create_pool(PoolId pool, PoolOptions options) {
-  if (options.never_remap && !options.tag.empty()) {
-    return Status::invalid_argument(text("a pool with never_remap cannot have the tag \"",
-                                         options.tag, "\": pausing remaps its memory"));
-  }
+  if (Status checked = check_tag(options); !checked.ok()) return checked;
   EngineLock lock(mutex_);
   return pools_.create(pool, std::move(options));
 }
@@ -336,6 +351,7 @@ Status PagedEngine::set_pool_no_split(PoolId id) {
   if (pool == nullptr || id.is_default()) return no_such_pool(id);
   const bool is_in_use = pool->has_memory() || pool->in_flight_count != 0;
   if (is_in_use) return pool_has_memory_error(id);
+  if (!pool->options.tag.empty()) return whole_segments_error(pool->options.tag, "no_split");
   pool->options.no_split = true;
   pool->is_plain = true;
   return {};

@@ -121,8 +121,8 @@ Status PoolPauser::check_pausable(const PagedPool& pool) {
   if (pool.is_plain) {
     return Status::unsupported(
         text("a pool with the tag \"", pool.options.tag,
-             "\" consists of plain segments, which cannot be paused (expected a pool without a "
-             "source and without no_split, on a device with virtual memory)"));
+             "\" consists of plain segments, which cannot be paused (expected a device with "
+             "virtual memory)"));
   }
   ArenaLocks arenas(pool);
   for (const auto& view : pool.views) {

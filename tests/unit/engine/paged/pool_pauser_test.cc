@@ -219,12 +219,24 @@ TEST_F(PoolPauserTest, RefusesInvalidRequestsWithoutEffect) {
   never.tag = "weights";
   never.never_remap = true;
   expect_kind(engine_->create_pool({0, 7}, never), StatusKind::kInvalidArgument);
+  EXPECT_GT(used_bytes(), 0U);
+}
+
+TEST_F(PoolPauserTest, PoolOfWholeSegmentsCannotHaveATag) {
   PoolOptions whole;
   whole.tag = "weights";
   whole.no_split = true;
-  make_pool({0, 8}, whole);
-  expect_kind(pause(), StatusKind::kUnsupported);
-  EXPECT_GT(used_bytes(), 0U);
+  const Status refused = engine_->create_pool({0, 8}, whole);
+  expect_kind(refused, StatusKind::kInvalidArgument);
+  EXPECT_NE(refused.message().find("no_split"), std::string::npos) << refused.message();
+  EXPECT_NE(refused.message().find("weights"), std::string::npos) << refused.message();
+  PoolOptions tagged;
+  tagged.tag = "weights";
+  make_pool({0, 8}, tagged);
+  expect_kind(engine_->set_pool_no_split({0, 8}), StatusKind::kInvalidArgument);
+  allocate(2 * kMiB);
+  must(pause());
+  must(resume());
 }
 
 TEST_F(PoolPauserTest, RefusesUncachedBlocks) {
