@@ -358,13 +358,38 @@ std::vector<HostFaultScenario> plain_segment_scenarios() {
   return all;
 }
 
+std::vector<HostFaultScenario> many_streams_scenarios() {
+  // More arenas than plans visit, so that the next plan puts arenas to rest.
+  const auto use_streams = [](World& w) {
+    for (int i = 0; i < 8; ++i) {
+      const Result<StreamId> stream = w.device().create_stream();
+      World::must(stream.status());
+      World::must(w.allocate(3 * kMiB, *stream));
+    }
+  };
+  std::vector<HostFaultScenario> all;
+  all.push_back({.name = "LetArenasRest", .prepare = use_streams, .run = [](World& w) {
+                   return w.allocate(3 * kMiB, w.side());
+                 }});
+  all.push_back({.name = "WakeArenas",
+                 .prepare =
+                     [use_streams](World& w) {
+                       use_streams(w);
+                       World::must(w.allocate(3 * kMiB, w.side()));
+                       free_all(w);
+                     },
+                 .run = [](World& w) { return w.allocate(20 * kMiB); },
+                 .may_change_caches = true});
+  return all;
+}
+
 }  // namespace
 
 std::vector<HostFaultScenario> paged_host_fault_scenarios() {
   std::vector<HostFaultScenario> all;
   for (auto&& part : {stitch_scenarios(), stitch_scenarios_with_device_faults(), trim_scenarios(),
                       reclaim_scenarios(), pause_scenarios(), checkpoint_scenarios(),
-                      observer_scenarios(), plain_segment_scenarios()}) {
+                      observer_scenarios(), plain_segment_scenarios(), many_streams_scenarios()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

@@ -48,35 +48,33 @@ void erase_sorted(std::vector<Arena*>& arenas, Arena* arena) {
   if (found != arenas.end() && *found == arena) arenas.erase(found);
 }
 
-void add(Stat& stat, int64_t current, int64_t increased, int64_t at_reset) {
-  stat.current += current;
-  stat.increased += increased;
-  stat.decreased += increased - (current - at_reset);
+// Adds an increase and a decrease that happened since the last call.
+void add(Stat& stat, int64_t increase, int64_t decrease) {
+  stat.current += increase - decrease;
+  stat.increased += increase;
+  stat.decreased += decrease;
 }
 
-void add(const Sums& sums, const Counters& counters) {
-  const Amount now = counters.allocated();
-  const Amount active = counters.active();
-  const Amount& total = counters.total_allocated;
-  const Amount& then = counters.allocated_at_reset;
-  const Amount& active_then = counters.active_at_reset;
+void add(const Sums& sums, const RunningCounters& change) {
+  const Amount& more = change.total_allocated;
+  const Amount& less = change.total_freed;
+  Amount less_active = less;
+  less_active.subtract(change.pending);
   for (const bool is_whole : {true, false}) {
     const auto part = [&](StatTriple& triple) -> Stat& {
       return is_whole ? triple.all : triple.of(sums.is_small);
     };
-    add(part(sums.all.allocation), now.count, total.count, then.count);
-    add(part(sums.all.allocated_bytes), now.bytes, total.bytes, then.bytes);
-    add(part(sums.all.active), active.count, total.count, active_then.count);
-    add(part(sums.all.active_bytes), active.bytes, total.bytes, active_then.bytes);
-    add(part(sums.all.requested_bytes), active.requested_bytes, total.requested_bytes,
-        active_then.requested_bytes);
+    add(part(sums.all.allocation), more.count, less.count);
+    add(part(sums.all.allocated_bytes), more.bytes, less.bytes);
+    add(part(sums.all.active), more.count, less_active.count);
+    add(part(sums.all.active_bytes), more.bytes, less_active.bytes);
+    add(part(sums.all.requested_bytes), more.requested_bytes, less_active.requested_bytes);
   }
   for (UsageStats* usage : {&sums.pool, &sums.stream}) {
-    add(usage->allocation, now.count, total.count, then.count);
-    add(usage->allocated_bytes, now.bytes, total.bytes, then.bytes);
-    add(usage->active_bytes, active.bytes, total.bytes, active_then.bytes);
-    add(usage->requested_bytes, active.requested_bytes, total.requested_bytes,
-        active_then.requested_bytes);
+    add(usage->allocation, more.count, less.count);
+    add(usage->allocated_bytes, more.bytes, less.bytes);
+    add(usage->active_bytes, more.bytes, less_active.bytes);
+    add(usage->requested_bytes, more.requested_bytes, less_active.requested_bytes);
   }
 }
 
@@ -232,12 +230,12 @@ void PeakTracker::update_peaks_locked(const Arena* requester) {
 bool PeakTracker::add_changes(Arena& arena) {
   bool is_changed = false;
   for (const SubArena& sub : arena.sub_arenas) {
-    Counters& counted = arena.tracked.counted[sub.is_small ? 1 : 0];
-    if (sub.counters == counted) continue;
-    Counters change = sub.counters;
+    RunningCounters& counted = arena.tracked.counted[sub.is_small ? 1 : 0];
+    if (!sub.counters.running().has_changed_since(counted)) continue;
+    RunningCounters change = sub.counters.running();
     change.subtract(counted);
     add({stats_, arena.pool_sum->stats, arena.stream_sum->stats, sub.is_small}, change);
-    counted = sub.counters;
+    counted = sub.counters.running();
     is_changed = true;
   }
   if (is_changed) arena.raise_highest();
@@ -260,6 +258,13 @@ void PeakTracker::raise_peaks() {
 void PeakTracker::divide_headroom(const Arena* requester) {
   ++round_;
   all_shares_.begin(round_, headroom_of(stats_, &StatTriple::all));
+  // The usual case while a program grows: all sums of the engine are at their peaks.
+  const bool has_none =
+      all_shares_.available == PeakHeadroom{} && all_shares_.kept == PeakHeadroom{};
+  if (has_none) {
+    for (Arena* arena : watched_) arena->remove_headroom();
+    return;
+  }
   size_shares_[0].begin(round_, headroom_of(stats_, &StatTriple::large_pool));
   size_shares_[1].begin(round_, headroom_of(stats_, &StatTriple::small_pool));
   for (const Arena* arena : watched_) {
@@ -271,28 +276,29 @@ void PeakTracker::divide_headroom(const Arena* requester) {
       sum->shares.add(wanted, is_requester);
     }
     for (const SubArena& sub : arena->sub_arenas) {
+      if (sub.counters.is_unused()) continue;
       size_shares_[sub.is_small ? 1 : 0].add(sub.wanted_headroom(), is_requester);
     }
   }
+  const bool is_any_kept_needed =
+      all_shares_.needs_kept() || size_shares_[0].needs_kept() || size_shares_[1].needs_kept();
+  if (is_any_kept_needed) is_kept_headroom_wanted_ = true;
   for (Arena* arena : watched_) give_headroom(*arena, arena == requester);
 }
 
 void PeakTracker::give_headroom(Arena& arena, bool is_requester) {
-  const auto share_of = [&](const HeadroomShares& shares, const PeakHeadroom& wanted)
-                            ASHLAR_REQUIRES(mutex_) {
-                              if (shares.needs_kept()) is_kept_headroom_wanted_ = true;
-                              return shares.share_for(wanted, is_requester);
-                            };
   const PeakHeadroom wanted = arena.wanted_headroom();
-  PeakHeadroom together = share_of(all_shares_, wanted);
+  PeakHeadroom together = all_shares_.share_for(wanted, is_requester);
   for (const UsageSum* sum : {arena.pool_sum, arena.stream_sum}) {
-    together = PeakHeadroom::min(together, share_of(sum->shares, wanted));
+    if (sum->shares.needs_kept()) is_kept_headroom_wanted_ = true;
+    together = PeakHeadroom::min(together, sum->shares.share_for(wanted, is_requester));
   }
   std::array<PeakLevel, 2> levels;
   for (const SubArena& sub : arena.sub_arenas) {
+    if (sub.counters.is_unused()) continue;
     const size_t kind = sub.is_small ? 1 : 0;
-    levels[kind] =
-        PeakLevel::above(sub.counters.net(), share_of(size_shares_[kind], sub.wanted_headroom()));
+    levels[kind] = PeakLevel::above(
+        sub.counters.net(), size_shares_[kind].share_for(sub.wanted_headroom(), is_requester));
   }
   arena.set_levels(PeakLevel::above(arena.net(), together), levels);
 }
@@ -306,6 +312,7 @@ void PeakTracker::rest(Arena& arena) {
   std::array<PeakLevel, 2> levels;
   bool is_keeper = !(tracked.kept_headroom == PeakHeadroom{});
   for (const SubArena& sub : arena.sub_arenas) {
+    if (sub.counters.is_unused()) continue;
     const size_t kind = sub.is_small ? 1 : 0;
     const Amount net = sub.counters.net();
     tracked.kept_headroom_by_size[kind] =
@@ -421,7 +428,7 @@ void PeakTracker::reset_totals() noexcept {
   for (Arena* arena : arenas_) {
     for (SubArena& sub : arena->sub_arenas) {
       sub.counters.reset_totals();
-      arena->tracked.counted[sub.is_small ? 1 : 0] = sub.counters;
+      arena->tracked.counted[sub.is_small ? 1 : 0] = sub.counters.running();
     }
     arena->clear_levels();
     arena->forget_highest();

@@ -82,7 +82,7 @@ Result<Block*> Stitcher::allocate(SlowPathRequest& request) {
   choose_lenders(request);
   // Called before the arenas are locked, because PeakTracker's lock must be taken before theirs.
   request.is_over_budget = !can_afford_to_stitch(request);
-  const BlockReservation blocks(arena);
+  BlockReservation blocks(arena);
   Plan plan;
   Placement placement;
   {
@@ -111,6 +111,7 @@ Result<Block*> Stitcher::allocate(SlowPathRequest& request) {
     }
     placement = prepare(plan, request);
     take(plan, request, placement);
+    if (plan.from == nullptr) blocks.reduce_to_new_placement();
   }
   ScopeGuard undo([&]() ASHLAR_REQUIRES(engine_lock) { roll_back(placement); });
   const int64_t begin_ns = config_.clock.now_ns();

@@ -51,8 +51,7 @@ PagedBlock* Arena::take_range(SubArena& sub, size_t bytes, double max_waste) {
     return nullptr;  // ExtentMover::return_displaced must run first
   size_t offset = 0;
   PagedBlock* range = best_range(sub, bytes, max_waste, offset);
-  if (range == nullptr && sub.is_small) {
-    flush(sub);
+  if (range == nullptr && sub.is_small && flush(sub) > 0) {
     range = best_range(sub, bytes, max_waste, offset);
   }
   if (range == nullptr) return nullptr;
@@ -141,10 +140,21 @@ Amount Arena::net() const {
 
 void Arena::set_levels(const PeakLevel& both, const std::array<PeakLevel, 2>& by_size) {
   level_ = both;
-  const PeakHeadroom half = both.headroom_above(net()).half();
+  PeakHeadroom headroom = both.headroom_above(net());
+  const bool is_shared = !sub_arenas[0].counters.is_unused() && !sub_arenas[1].counters.is_unused();
+  if (is_shared) headroom = headroom.half();
   for (SubArena& sub : sub_arenas) {
+    if (sub.counters.is_unused()) continue;
     sub.size_level = by_size[sub.is_small ? 1 : 0];
-    sub.set_level(sub.counters.net(), half);
+    sub.set_level(sub.counters.net(), headroom);
+  }
+}
+
+void Arena::remove_headroom() {
+  level_ = PeakLevel::above(net(), {});
+  for (SubArena& sub : sub_arenas) {
+    if (sub.counters.is_unused()) continue;
+    sub.size_level = sub.level = PeakLevel::above(sub.counters.net(), {});
   }
 }
 

@@ -43,7 +43,9 @@ struct SubArena {
   bool is_small = false;
   FreeRanges ranges;
   Counters counters;
-  PeakLevel level;       // the share of the arena's level that this sub-arena may use
+  // The share of the arena's level that this sub-arena may use. Cleared while `counters` are
+  // unused.
+  PeakLevel level;
   PeakLevel size_level;  // this sub-arena's share of the bound on all small, or all large, blocks
   PeakLevel highest;     // the highest `net` that an update of the peaks has observed
   // The number of further wasteful ranges that are accepted before the planner searches all views
@@ -66,9 +68,10 @@ struct ArenaWatch : LockWatch {
 struct PeakTrackerRecord {
   explicit PeakTrackerRecord(Arena& arena) : watch(arena) {}
 
-  ArenaWatch watch;                 // registered while the arena rests
-  std::array<Counters, 2> counted;  // the counters that the sums contain, indexed by `is_small`
-  int unchanged_count = 0;          // consecutive updates that found the counters unchanged
+  ArenaWatch watch;  // registered while the arena rests
+  // The counters that the sums contain, indexed by `is_small`.
+  std::array<RunningCounters, 2> counted;
+  int unchanged_count = 0;  // consecutive updates that found the counters unchanged
   // Whether updates of the peaks skip the arena until its lock is taken again. Meanwhile, the arena
   // keeps a part of the headroom.
   bool is_resting = false;
@@ -83,10 +86,10 @@ struct PlanningRecord {
 
   ArenaWatch watch;  // registered while the arena rests
   bool is_resting = false;
-  std::vector<View*> resting_views;  // the arena's views while it rests
-  InactiveSplits inactive{};         // of `resting_views`; constant while the arena rests
-  uint64_t rest_round = 0;           // the round in which the arena was last put to rest
-  uint64_t usable_round = 0;         // last round that found memory usable by other streams
+  View* resting_views = nullptr;  // the views while the arena rests, linked by `next_resting`
+  InactiveSplits inactive{};      // of these views; constant while the arena rests
+  uint64_t rest_round = 0;        // the round in which the arena was last put to rest
+  uint64_t usable_round = 0;      // last round that found memory usable by other streams
 };
 
 class Arena {
@@ -128,14 +131,26 @@ class Arena {
   // Removes the view from `return_queue`.
   void unqueue_return(View& view) { return_queue.remove(view); }
 
-  // Prepares for a view of up to `bytes`: creates the lists of free ranges that its blocks need, so
-  // that adding the view, or moving it to this arena, cannot fail. Throws std::bad_alloc, without
-  // effect, if there is no memory.
-  void reserve_ranges(bool is_small, size_t bytes) { sub_arena(is_small).ranges.reserve(bytes); }
-  // See BlockReserve.
-  void reserve_blocks(size_t count) { reserve_.reserve(count); }
+  // Prepares for a view of up to `bytes`, so that adding the view, or moving it to this arena,
+  // cannot fail. Throws std::bad_alloc, without effect, if there is no memory.
+  void reserve_ranges(bool is_small, size_t bytes) {
+    FreeRanges& ranges = sub_arena(is_small).ranges;
+    ranges.reserve(bytes);
+    if (!reserve_.has_few_blocks()) ranges.create_lists();
+  }
+  // See BlockReserve. The first two functions throw std::bad_alloc if there is no memory;
+  // `reserve_blocks` then has no effect.
+  void reserve_blocks(size_t count) {
+    fill_reserve(count);
+    reserve_.reserve(count);
+  }
+  void fill_reserve(size_t more = 0) {
+    reserve_.fill(more);
+    if (!reserve_.has_few_blocks()) {
+      for (SubArena& sub : sub_arenas) sub.ranges.create_lists();
+    }
+  }
   void unreserve_blocks(size_t count) noexcept { reserve_.unreserve(count); }
-  void fill_reserve(size_t more = 0) { reserve_.fill(more); }
   // Moves the reserved blocks for the slots of a view to `other`.
   void move_reserve_to(Arena& other, const View& view) noexcept {
     reserve_.move_to(other.reserve_, kBlocksPerSlot * view.slots.size());
@@ -148,6 +163,9 @@ class Arena {
   static constexpr size_t kBlocksPerSlot = 2;
   // The number of additional blocks that a placement needs, to be split off on both sides.
   static constexpr size_t kBlocksPerPlacement = 4;
+  // The same for a placement that uses no existing block: one for the new memory, and one to be
+  // split off its end.
+  static constexpr size_t kBlocksPerNewPlacement = 2;
 
   // Sets the block's state for the request and counts it. The block must be on no list.
   static void mark_allocated(SubArena& sub, PagedBlock* block, size_t requested_bytes,
@@ -178,6 +196,8 @@ class Arena {
   PeakHeadroom wanted_headroom() const { return highest_.shortfall(net()); }
   PeakHeadroom headroom() const { return level_.headroom_above(net()); }
   void set_levels(const PeakLevel& both, const std::array<PeakLevel, 2>& by_size);
+  // Lowers the levels to the current values, so that the arena has no headroom.
+  void remove_headroom();
   // Clears all levels, so that every allocation updates the peaks.
   void clear_levels();
   // Lowers the levels by `freed`, which no longer counts as allocated but still as active, so that
@@ -251,22 +271,31 @@ class Arena {
   BlockReserve reserve_;
 };
 
-// Reserves the blocks that one placement in the arena needs, for a scope. Takes the arena's lock.
+// Reserves the blocks that one placement in the arena needs, for a scope. The constructor and the
+// destructor take the arena's lock.
 class BlockReservation {
  public:
   explicit BlockReservation(Arena& arena) : arena_(arena) {
     BiasedLock lock(arena_.lock);
-    arena_.reserve_blocks(Arena::kBlocksPerPlacement);
+    arena_.reserve_blocks(count_);
   }
   ~BlockReservation() {
     BiasedLock lock(arena_.lock);
-    arena_.unreserve_blocks(Arena::kBlocksPerPlacement);
+    arena_.unreserve_blocks(count_);
   }
   BlockReservation(const BlockReservation&) = delete;
   BlockReservation& operator=(const BlockReservation&) = delete;
 
+  // Keeps only the blocks that a placement without an existing block needs. REQUIRES: the arena's
+  // lock.
+  void reduce_to_new_placement() noexcept {
+    arena_.unreserve_blocks(count_ - Arena::kBlocksPerNewPlacement);
+    count_ = Arena::kBlocksPerNewPlacement;
+  }
+
  private:
   Arena& arena_;
+  size_t count_ = Arena::kBlocksPerPlacement;
 };
 
 // The order in which the locks of several arenas are taken.

@@ -6,6 +6,7 @@
 // Not thread safe: guarded by the arena's lock.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -18,6 +19,8 @@ namespace ashlar::paged {
 class BlockReserve {
  public:
   size_t reserved_count() const { return reserved_count_; }
+  // Whether at most a dozen blocks have been created: the first two chunks.
+  bool has_few_blocks() const { return chunks_.size() <= 2; }
 
   // Reserves `count` more blocks. Throws std::bad_alloc, without effect, if there is no memory.
   // `unreserve` reduces the reservation; requests may have used the blocks in the meantime.
@@ -51,14 +54,15 @@ class BlockReserve {
   }
 
  private:
-  // The number of blocks that are created at a time: two pages. The first chunk is smaller, because
-  // a program with thousands of streams may use few blocks on each: as many as a first placement in
-  // one new extent reserves.
+  // The number of blocks that are created at a time: two pages. The first chunks are smaller,
+  // because a program with thousands of streams may use few blocks on each. The first chunk has as
+  // many as the first placement reserves.
   static constexpr size_t kChunkBlocks = 64;
-  static constexpr size_t kFirstChunkBlocks = 6;
+  static constexpr size_t kFirstChunkBlocks = 4;
 
   void add_chunk() {
-    const size_t count = chunks_.empty() ? kFirstChunkBlocks : kChunkBlocks;
+    const size_t count =
+        std::min(kChunkBlocks, kFirstChunkBlocks << std::min(chunks_.size(), size_t{4}));
     chunks_.push_back(std::make_unique<PagedBlock[]>(count));
     for (size_t i = 0; i < count; ++i) put_back(&chunks_.back()[i]);
   }

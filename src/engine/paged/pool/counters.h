@@ -32,21 +32,37 @@ struct Amount {
   friend bool operator==(const Amount&, const Amount&) = default;
 };
 
-// Counters are linear in their fields, so sums over counters can be updated by differences.
-// Invariant: allocated() == total_allocated - total_freed + allocated_at_reset.
-struct Counters {
+// The counters that change between resets of the totals. They are linear in their fields, so sums
+// over counters can be updated by differences.
+struct RunningCounters {
   Amount total_allocated;  // amount allocated since the totals were reset
   Amount total_freed;      // amount freed since the totals were reset
   Amount pending;          // freed by the caller, but not reusable yet
-  Amount allocated_at_reset;
-  Amount active_at_reset;
 
-  // Returns the change of allocated() since the totals were reset.
+  // Returns the change of `Counters::allocated` since the totals were reset.
   Amount net() const {
     Amount sum = total_allocated;
     sum.subtract(total_freed);
     return sum;
   }
+  // Whether the counters differ from an earlier state: each change of an amount changes a count.
+  bool has_changed_since(const RunningCounters& before) const {
+    return total_allocated.count != before.total_allocated.count ||
+           total_freed.count != before.total_freed.count || pending.count != before.pending.count;
+  }
+  void subtract(const RunningCounters& other) {
+    total_allocated.subtract(other.total_allocated);
+    total_freed.subtract(other.total_freed);
+    pending.subtract(other.pending);
+  }
+};
+
+// Invariant: allocated() == total_allocated - total_freed + allocated_at_reset.
+struct Counters : RunningCounters {
+  Amount allocated_at_reset;
+  Amount active_at_reset;
+
+  const RunningCounters& running() const { return *this; }
   Amount allocated() const {
     Amount sum = net();
     sum.add(allocated_at_reset);
@@ -57,14 +73,8 @@ struct Counters {
     sum.add(pending);
     return sum;
   }
-  void subtract(const Counters& other) {
-    total_allocated.subtract(other.total_allocated);
-    total_freed.subtract(other.total_freed);
-    pending.subtract(other.pending);
-    allocated_at_reset.subtract(other.allocated_at_reset);
-    active_at_reset.subtract(other.active_at_reset);
-  }
-  friend bool operator==(const Counters&, const Counters&) = default;
+  // Whether no block was allocated at the last reset of the totals or has been allocated since.
+  bool is_unused() const { return total_allocated.count == 0 && allocated_at_reset.count == 0; }
   void reset_totals() {
     active_at_reset = active();
     allocated_at_reset = allocated();

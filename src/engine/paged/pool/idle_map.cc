@@ -20,7 +20,7 @@ void mark_slots_of(PagedBlock* block, IdleMap& idle, bool is_borrowed) {
     const uint32_t extent = view.packed[slot].extent;
     if (slot_begin >= begin && slot_end <= end) {
       idle.set_idle(extent, block, is_borrowed);
-      ++view.idle.count;
+      ++view.planning.idle_count;
     } else if (slot_end <= end) {
       idle.set_free_end(extent, slot_end - begin);
     } else if (slot_begin >= begin) {
@@ -44,7 +44,7 @@ int64_t mark_idle_extents(PagedPool& pool, std::span<Arena* const> arenas, const
       sub.ranges.visit_at_least(granule_bytes, [&](PagedBlock* block) {
         View& view = *block->view;
         if (view.is_plain) return FreeRanges::Next::kAny;
-        view.idle.begin_scan(idle.round());
+        view.planning.begin_scan(idle.round());
         visits += kVisitsPerRange;
         mark_slots_of(block, idle, is_borrowed);
         return FreeRanges::Next::kAny;

@@ -171,10 +171,10 @@ constexpr int64_t visits_of_packed(size_t count) {
 }
 
 // Marks as idle, in `pool.idle`, the extents that no block uses and whose arenas are in `arenas`
-// and lend (`Arena::is_lending`). Sets `View::idle`. Extents of arenas other than `borrower` are
-// marked as borrowed. Returns the number of visits. Considers only merged free blocks, so the
-// caller flushes the arenas first. REQUIRES: the locks of `arenas`, which belong to the pool; no
-// other arena has detached extents.
+// and lend (`Arena::is_lending`). Sets `ViewPlanning::idle_count`. Extents of arenas other than
+// `borrower` are marked as borrowed. Returns the number of visits. Considers only merged free
+// blocks, so the caller flushes the arenas first. REQUIRES: the locks of `arenas`, which belong to
+// the pool; no other arena has detached extents.
 int64_t mark_idle_extents(PagedPool& pool, std::span<Arena* const> arenas, const Arena* borrower,
                           size_t granule_bytes);
 

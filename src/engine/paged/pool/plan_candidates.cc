@@ -18,6 +18,19 @@ constexpr size_t kMaxArenas = 4;
 
 bool has_lower_id(const View* a, const View* b) { return a->id < b->id; }
 
+// Removes from the arena's resting views those that the predicate selects.
+template <typename Predicate>
+void erase_resting(PlanningRecord& planning, const Predicate& is_wanted) {
+  for (View** link = &planning.resting_views; *link != nullptr;) {
+    View& view = **link;
+    if (is_wanted(&view)) {
+      *link = std::exchange(view.planning.next_resting, nullptr);
+    } else {
+      link = &view.planning.next_resting;
+    }
+  }
+}
+
 bool has_range(const Arena& arena, size_t bytes) {
   bool is_found = false;
   for (const SubArena& sub : arena.sub_arenas) {
@@ -45,14 +58,14 @@ void PlanCandidates::erase(const View& view) {
   const auto found = std::lower_bound(views_.begin(), views_.end(), &view, has_lower_id);
   --view_count_;
   if (found != views_.end() && *found == &view) views_.erase(found);
-  std::erase(view.arena->planning.resting_views, &view);
+  erase_resting(view.arena->planning, [&](const View* each) { return each == &view; });
 }
 
 void PlanCandidates::erase_released(size_t count, const std::vector<Arena*>& arenas) {
   view_count_ -= count;
   const auto is_released = [](const View* view) { return view->is_released(); };
   std::erase_if(views_, is_released);
-  for (Arena* arena : arenas) std::erase_if(arena->planning.resting_views, is_released);
+  for (Arena* arena : arenas) erase_resting(arena->planning, is_released);
 }
 
 void PlanCandidates::update(Arena& requester) {
@@ -74,11 +87,10 @@ void PlanCandidates::update_arenas() {
 }
 
 void PlanCandidates::add_resting_views(Arena& arena) {
-  for (View* view : arena.planning.resting_views) {
-    const auto place = std::lower_bound(views_.begin(), views_.end(), view, has_lower_id);
-    if (place == views_.end() || *place != view) views_.insert(place, view);
+  for (View* view = std::exchange(arena.planning.resting_views, nullptr); view != nullptr;
+       view = std::exchange(view->planning.next_resting, nullptr)) {
+    views_.insert(std::lower_bound(views_.begin(), views_.end(), view, has_lower_id), view);
   }
-  arena.planning.resting_views.clear();
 }
 
 void PlanCandidates::rest_unusable(const PagedPool& pool, const Arena& requester,
@@ -103,10 +115,12 @@ void PlanCandidates::rest_unusable(const PagedPool& pool, const Arena& requester
     add_inactive(*view, planning.inactive);
     add_inactive(*view, resting_inactive_);
   }
-  // If host memory runs out here, a view stays in both lists until the arena wakes.
-  for (View* view : views_) {
-    PlanningRecord& planning = view->arena->planning;
-    if (planning.is_resting) planning.resting_views.push_back(view);
+  for (auto each = views_.rbegin(); each != views_.rend();
+       ++each) {  // the list is then sorted by id
+    View& view = **each;
+    PlanningRecord& planning = view.arena->planning;
+    if (planning.is_resting)
+      view.planning.next_resting = std::exchange(planning.resting_views, &view);
   }
   std::erase_if(views_, [](const View* view) { return view->arena->planning.is_resting; });
 }

@@ -29,7 +29,7 @@ class PlanCandidates {
  public:
   // Returns all arenas of the pool that do not rest, sorted by serial.
   const std::vector<Arena*>& arenas() const { return arenas_; }
-  // Returns all views of these arenas, and possibly some views of resting arenas, sorted by id.
+  // Returns all views of these arenas, and new segments of resting arenas, sorted by id.
   const std::vector<View*>& views() const { return views_; }
 
   // Reserve capacity for one more arena, or for `count` more views, so that `add` cannot fail.

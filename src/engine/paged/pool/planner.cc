@@ -138,7 +138,7 @@ Plan Planner::plan_in_place(const PlanRequest& request) {
 // Views of other streams can be taken over only if none of their attached extents is in use.
 bool Planner::may_use(const View& view, const PlanRequest& request) {
   if (view.arena == &request.arena) return true;
-  const uint32_t idle_count = view.idle.count_in_scan(request.pool.idle.round());
+  const uint32_t idle_count = view.planning.idle_count_in_scan(request.pool.idle.round());
   return view.arena->is_lending && view.attached_count == idle_count;
 }
 

@@ -124,17 +124,20 @@ struct PackedSlot {
   friend bool operator==(const PackedSlot&, const PackedSlot&) = default;
 };
 
-// The number of a view's attached slots that a scan found idle. `mark_idle_extents` sets it.
-struct IdleCount {
-  uint32_t count = 0;
-  uint64_t round = 0;  // the `IdleMap::round` of the scan that set `count`
+// What plans record of a view.
+struct ViewPlanning {
+  uint32_t idle_count = 0;  // attached slots that a scan found idle; set by `mark_idle_extents`
+  uint64_t round = 0;       // the `IdleMap::round` of the scan that set `idle_count`
+  View* next_resting = nullptr;  // in `PlanningRecord::resting_views`
 
   // Resets the count if it belongs to an earlier scan.
   void begin_scan(uint64_t scan_round) {
-    if (std::exchange(round, scan_round) != scan_round) count = 0;
+    if (std::exchange(round, scan_round) != scan_round) idle_count = 0;
   }
   // Returns the count, or 0 if the scan has not visited the view.
-  uint32_t count_in_scan(uint64_t scan_round) const { return round == scan_round ? count : 0; }
+  uint32_t idle_count_in_scan(uint64_t scan_round) const {
+    return round == scan_round ? idle_count : 0;
+  }
 };
 
 // The position of a view in a list of views.
@@ -164,7 +167,7 @@ struct alignas(64) View {
   uint32_t id = 0;                     // unique in its pool; never reused
   uint32_t attached_count = 0;         // slots whose extent is attached to the view
   ViewRetirement retirement{};
-  IdleCount idle{};             // attached slots that the last scan found idle
+  ViewPlanning planning{};
   std::vector<Slot> slots;      // in order, without gaps; none in a plain view
   uint64_t last_placed_at = 0;  // `ExtentMover::next_tick` of the last placement by a miss
   std::shared_ptr<SegmentSource> source;  // null: the device

@@ -119,10 +119,81 @@ TEST_F(FreeRangesTest, CoversSizesUpToAnExabyte) {
   EXPECT_EQ(at_least(512), (std::vector{smallest, largest}));
 }
 
+// The same operations on `FreeRanges` with and without heads of lists.
+class FreeRangesModesTest : public ::testing::Test {
+ protected:
+  FreeRangesModesTest() {
+    for (FreeRanges* each : {&chain_, &lists_}) each->reserve(kGiB);
+    lists_.create_lists();
+  }
+  void insert(size_t bytes) {
+    pairs_.push_back(std::make_unique<Pair>());
+    for (PagedBlock* block : {&pairs_.back()->in_chain, &pairs_.back()->in_list}) {
+      block->bytes = bytes;
+    }
+    chain_.insert(&pairs_.back()->in_chain);
+    lists_.insert(&pairs_.back()->in_list);
+  }
+  void erase(size_t index) {
+    chain_.erase(&pairs_[index]->in_chain);
+    lists_.erase(&pairs_[index]->in_list);
+    std::swap(pairs_[index], pairs_.back());
+    pairs_.pop_back();
+  }
+  // Returns the visited blocks, as positions in `pairs_`. The visitor limits itself to blocks of
+  // the first list after `any_count` blocks.
+  std::vector<size_t> visit(const FreeRanges& ranges, size_t bytes, size_t any_count) const {
+    std::vector<size_t> found;
+    ranges.visit_at_least(bytes, [&](const PagedBlock* block) {
+      const auto is_block = [&](const auto& pair) {
+        return block == &pair->in_chain || block == &pair->in_list;
+      };
+      found.push_back(static_cast<size_t>(std::find_if(pairs_.begin(), pairs_.end(), is_block) -
+                                          pairs_.begin()));
+      return found.size() < any_count ? FreeRanges::Next::kAny : FreeRanges::Next::kNotLarger;
+    });
+    return found;
+  }
+  size_t count() const { return pairs_.size(); }
+
+  FreeRanges chain_;
+  FreeRanges lists_;
+
+ private:
+  struct Pair {
+    PagedBlock in_chain;
+    PagedBlock in_list;
+  };
+  std::vector<std::unique_ptr<Pair>> pairs_;
+};
+
+TEST_F(FreeRangesModesTest, BothModesVisitBlocksInTheSameOrder) {
+  Random random(2);
+  const auto random_bytes = [&] { return 512 * (1 + (random.next() >> (44 + random.below(20)))); };
+  for (int i = 0; i < 3000; ++i) {
+    if (count() == 0 || (count() < 40 && random.below(2) == 0)) {
+      insert(random_bytes());
+    } else {
+      erase(random.below(count()));
+    }
+    const size_t wanted = random_bytes();
+    const size_t any_count = 1 + random.below(50);
+    ASSERT_EQ(visit(chain_, wanted, any_count), visit(lists_, wanted, any_count)) << i;
+  }
+  chain_.create_lists();
+  for (int i = 0; i < 1000; ++i) {
+    if (count() > 0 && random.below(2) == 0) erase(random.below(count()));
+    insert(random_bytes());
+    const size_t wanted = random_bytes();
+    ASSERT_EQ(visit(chain_, wanted, 100), visit(lists_, wanted, 100)) << i;
+  }
+}
+
 TEST_F(FreeRangesTest, RandomOperationsMatchASet) {
   Random random(1);
   std::vector<PagedBlock*> expected;
   for (int i = 0; i < 5000; ++i) {
+    if (i == 500) ranges_.create_lists();
     if (expected.empty() || random.below(5) < 3) {
       expected.push_back(insert(512 * (1 + (random.next() >> (40 + random.below(23))))));
     } else {

@@ -33,7 +33,7 @@ TEST_F(IdleMapTest, FindsWholeExtentsInFreeBlocks) {
   EXPECT_FALSE(is_idle(view, 0));
   EXPECT_FALSE(is_idle(view, 1)) << "it is partly used";
   EXPECT_TRUE(is_idle(view, 2));
-  EXPECT_EQ(view.idle.count, 1U);
+  EXPECT_EQ(view.planning.idle_count, 1U);
   const IdleMap& idle = made_.pool.idle;
   EXPECT_EQ(idle.free_end_bytes(view.slots[1].extent->number()), 2 * kMiB);
   EXPECT_EQ(idle.block_of(view.slots[2].extent->number()), view.last);
