@@ -121,7 +121,6 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
   communicator.use_fabric = options.use_fabric;
   communicator.transport = options.transport;
 
-  heap.impl_->release->collect();
   auto impl = make_fork_guarded<Impl>(heap.impl_->shared_from_this(), std::move(store), options);
   impl->in_flight.set_owner(impl);
   heap.impl_->prepare();
@@ -131,8 +130,7 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
                                      .channel_count = options.channel_count + 1,
                                      .pads = impl->communicator->pads(),
                                      .failure = impl->communicator->failure(),
-                                     .spin_policy = impl->communicator->spin_policy(),
-                                     .release = heap.impl_->release};
+                                     .spin_policy = impl->communicator->spin_policy()};
   impl->operations =
       std::make_unique<CountingOperations>(unwrap(heap.impl_->operations(operations)));
   if (heap.impl_->device != nullptr) {
@@ -147,7 +145,7 @@ Group Group::join_as(const Heap& heap, std::shared_ptr<Store> store, const Group
     if (!measured.ok()) (void)impl->communicator->leave(deadline).ok();
     unwrap(measured);
   }
-  return Group(make_public(std::move(impl), heap.impl_->release));
+  return Group(std::move(impl));
 }
 
 void Group::leave(Timeout timeout) {
@@ -231,14 +229,13 @@ void Group::finish(StreamId stream) {
 Handle Group::rendezvous(const void* address, Timeout timeout) {
   const Deadline deadline = unwrap(deadline_of(timeout));
   unwrap(impl_->state());
-  impl_->heap->release->collect();
   PeerHandle peer_handle = unwrap(impl_->communicator->rendezvous(address, deadline));
   auto handle = make_fork_guarded<Handle::Impl>(impl_->shared_from_this(), std::move(peer_handle));
   const PeerTable& peers = handle->peers.peers();
   handle->buffers = peers.buffers();
   for (int rank = 0; rank < world_size(); ++rank) handle->pads.push_back(peers.pad(rank));
   handle->in_flight.set_owner(handle);
-  return Handle(make_public<const Handle::Impl>(std::move(handle), impl_->heap->release));
+  return Handle(std::move(handle));
 }
 
 Handle Group::rendezvous(const SymmetricBuffer& buffer, Timeout timeout) {

@@ -79,8 +79,7 @@ Result<Deadline> deadline_of(Timeout timeout) {
 }
 
 Heap::Heap(const HeapOptions& options) {
-  std::shared_ptr<Impl> made = make_fork_guarded<Impl>();
-  impl_ = make_public(made, made->release);
+  impl_ = make_fork_guarded<Impl>();
   if (options.heartbeat.count() < 1) {
     unwrap(Status::invalid_argument(
         text("heartbeat of ", options.heartbeat.count(), " ms: expected 1 or more")));
@@ -150,7 +149,6 @@ Status Heap::Impl::load_kernels(gpu::GpuDevice& cuda) {
 SymmetricBuffer Heap::allocate(size_t bytes, const AllocateOptions& options) {
   unwrap(impl_->check_not_forked());
   if (!options.group.empty()) unwrap(check_name("group", options.group));
-  impl_->release->collect();
   const AllocationOptions allocation{.group = options.group,
                                      .persistent_id = options.persistent_id};
   return SymmetricBuffer(impl_, unwrap(impl_->rank_heap->allocate(bytes, allocation)), bytes);

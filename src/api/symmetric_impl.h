@@ -16,7 +16,6 @@
 #include "base/fork_guard.h"
 #include "symm/backends/cuda/cuda_kernels.h"
 #include "symm/backends/device/address_tables.h"
-#include "symm/core/deferred_release.h"
 #include "symm/core/in_flight_work.h"
 #include "symm/membership/process.h"
 #include "symm/memory/rank_heap.h"
@@ -30,30 +29,6 @@ namespace ashlar::symm {
 // Converts a timeout to a deadline; kNoTimeout becomes a deadline that never passes.
 // kInvalidArgument: the timeout is negative.
 Result<Deadline> deadline_of(Timeout timeout);
-
-// Returns a pointer for the public objects that share `impl`. Graphs may own `impl` too and cannot
-// destroy it (deferred_release.h), so the destructor of the last public object also destroys what
-// graphs have released. Other implementations refer to `impl` with shared_from_this.
-template <typename Impl>
-std::shared_ptr<Impl> make_public(std::shared_ptr<Impl> impl,
-                                  std::shared_ptr<DeferredRelease> release) {
-  struct PublicOwner {
-    PublicOwner(std::shared_ptr<Impl> impl_arg, std::shared_ptr<DeferredRelease> release_arg)
-        : impl(std::move(impl_arg)), release(std::move(release_arg)) {}
-    ~PublicOwner() {
-      impl.reset();
-      release->collect();
-    }
-    PublicOwner(const PublicOwner&) = delete;
-    PublicOwner& operator=(const PublicOwner&) = delete;
-
-    std::shared_ptr<Impl> impl;                // also owned by graphs and by other objects
-    std::shared_ptr<DeferredRelease> release;  // also owned by the heap and by graphs
-  };
-  auto owner = make_fork_guarded<PublicOwner>(std::move(impl), std::move(release));
-  Impl* const object = owner->impl.get();
-  return {std::move(owner), object};
-}
 
 // Returns kInvalidArgument if the memory has no multicast address. The message suggests `instead`.
 Status check_multicast(const PeerTable& peers, std::string_view instead);
@@ -91,8 +66,6 @@ struct Heap::Impl final : SymmetricBuffer::Origin, std::enable_shared_from_this<
   // Set once, under the mutex; null if the kernels are not loaded or the device is not a CUDA
   // device.
   std::unique_ptr<CudaKernels> cuda_kernels;
-  // Receives the handles and groups of graphs that have been destroyed.
-  const std::shared_ptr<DeferredRelease> release = std::make_shared<DeferredRelease>();
 
   Mutex mutex;
   std::set<std::string> pool_names ASHLAR_GUARDED_BY(mutex);

@@ -8,11 +8,16 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <future>
 
 #include "base/random.h"
+#include "device/gpu/gpu_device.h"
+#include "device/sim/sim_device.h"
 #include "mp/harness/gpu_rank.h"
 #include "mp/harness/graph_program.h"
+#include "standin/control.h"
 
 namespace ashlar::symm {
 namespace {
@@ -217,42 +222,78 @@ TEST_F(SymmetricGpuGraphErrors, PeerDeathBetweenReplaysIsReported) {
   expect_rank_1_named(gpu_results(ranks));
 }
 
-// The graph is launched after the handle, the group and the buffer have been destroyed.
-std::string check_ownership(const RankSpec& rank, Device& device, const GroupOptions& options) {
+// Becomes true when it is destroyed.
+class DestructionFlag {
+ public:
+  explicit DestructionFlag(std::promise<void> destroyed) : destroyed_(std::move(destroyed)) {}
+  ~DestructionFlag() { destroyed_.set_value(); }
+  DestructionFlag(const DestructionFlag&) = delete;
+  DestructionFlag& operator=(const DestructionFlag&) = delete;
+
+ private:
+  std::promise<void> destroyed_;
+};
+
+// Makes the stream's capture retain an object. Returns a future that is ready when the device has
+// destroyed this object, and thus all objects that the graph retained after it.
+std::future<void> watch_destruction(Device& device, StreamId stream) {
+  std::promise<void> destroyed;
+  std::future<void> future = destroyed.get_future();
+  auto flag = std::make_shared<DestructionFlag>(std::move(destroyed));
+  if (auto* sim = dynamic_cast<sim::SimDevice*>(&device)) {
+    throw_if_error(sim->retain_in_graph(stream, std::move(flag)));
+  } else {
+    throw_if_error(dynamic_cast<gpu::GpuDevice&>(device).retain_in_graph(stream, std::move(flag)));
+  }
+  return future;
+}
+
+// The graph is launched after the handle, the group and the buffer have been destroyed, and is the
+// last owner of the heap's memory. The driver releases the graph's objects after the heap.
+std::string check_ownership(const RankSpec& rank, Device& device, const GroupOptions& options,
+                            const standin::ControlTable* driver = nullptr) {
   const size_t free_before = device.memory_stats()->free_bytes;
   const StreamId stream = *device.create_stream();
-  std::vector<int> found(100);
+  constexpr size_t kCount = 100;
+  int* const found = static_cast<int*>(*device.allocate_host(4 * kCount));
+  std::future<void> destroyed;
+  if (driver != nullptr) driver->pause_callbacks();
   {
     HeapOptions heap_options = SymmetricRank::heap_options();
     heap_options.device = &device;
     Heap heap(heap_options);
-    DeviceAddress at;
     GraphId graph;
     {
       Group group = Group::join(heap, rank.store, options);
-      SymmetricBuffer buffer = heap.allocate(4 * found.size());
+      SymmetricBuffer buffer = heap.allocate(4 * kCount);
       const Handle handle = group.rendezvous(buffer, kTestTimeout);
-      at = DeviceAddress(reinterpret_cast<uint64_t>(buffer.data()));
-      const std::vector<int> ones(found.size(), 1);
+      const DeviceAddress at(reinterpret_cast<uint64_t>(buffer.data()));
+      const std::vector<int> ones(kCount, 1);
       handle.put(rank.rank, std::as_bytes(std::span(ones)));
       CollectiveOptions in_stream;
       in_stream.stream = stream;
       in_stream.timeout = kTestTimeout;
       graph = capture_graph(device, stream, [&] {
-        handle.one_shot_all_reduce(static_cast<int64_t>(found.size()), kSumOfInt, in_stream);
+        destroyed = watch_destruction(device, stream);
+        handle.one_shot_all_reduce(static_cast<int64_t>(kCount), kSumOfInt, in_stream);
         group.barrier(0, kTestTimeout, stream);
+        throw_if_error(device.copy_to_host(found, at, 4 * kCount, stream));
       });
       group.barrier(0, kTestTimeout);
     }
     for (int round = 0; round < 3; ++round) throw_if_error(device.launch_graph(graph, stream));
     throw_if_error(device.destroy_graph(graph));  // while launches are in flight
-    throw_if_error(device.copy_to_host(found.data(), at, 4 * found.size(), stream));
     throw_if_error(device.synchronize_stream(stream));
   }
+  if (driver != nullptr) driver->resume_callbacks();
+  if (destroyed.wait_for(kTestTimeout) != std::future_status::ready) return "retained objects";
   throw_if_error(device.destroy_stream(stream));
   const size_t free_after = device.memory_stats()->free_bytes;
   const int expected = rank.world_size * rank.world_size * rank.world_size;
-  if (found != std::vector<int>(found.size(), expected)) return text("found ", found[0]);
+  const int* const unequal =
+      std::find_if(found, found + kCount, [&](int each) { return each != expected; });
+  if (unequal != found + kCount) return text("found ", *unequal);
+  throw_if_error(device.free_host(found));
   return free_after == free_before || is_on_hardware() ? "" : "leaked device memory";
 }
 
@@ -267,7 +308,9 @@ TEST(SymmetricGraphs, GraphOwnsMemoryAndGroup) {
 
 TEST_F(SymmetricGpuGraphErrors, GraphOwnsMemoryAndGroup) {
   RankProcesses ranks(2, on_gpu([](const RankSpec& rank, Device& device) {
-                        return check_ownership(rank, device, gpu_group_options(rank));
+                        return check_ownership(
+                            rank, device, gpu_group_options(rank),
+                            is_on_hardware() ? nullptr : &standin::control_of(ASHLAR_CUDA_STANDIN));
                       }));
   EXPECT_THAT(gpu_results(ranks), Each(IsEmpty()));
 }

@@ -26,6 +26,9 @@ struct ControlTable {
   size_t (*multicast_count)();  // number of multicast objects that are not released
   size_t (*extent_count)();     // number of extents that are not released
   size_t (*multimem_count)();   // number of launched multimem kernels
+  // Between these calls, the driver destroys no user objects.
+  void (*pause_callbacks)();
+  void (*resume_callbacks)();
 };
 
 // REQUIRES: `library` is the path of a stand-in driver. Throws if it cannot be loaded.

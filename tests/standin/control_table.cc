@@ -25,10 +25,13 @@ size_t multicast_count() { return Core::get().multicast_count(); }
 size_t extent_count() { return Core::get().extent_count(); }
 
 size_t multimem_count() { return Core::get().multimem_count(); }
+void pause_callbacks() { Core::get().callbacks().pause(); }
+void resume_callbacks() { Core::get().callbacks().resume(); }
 
-constexpr ControlTable kTable = {restart,         pause_stream, resume_stream, inject,
-                                 clear_faults,    lose,         use_count,     set_result,
-                                 multicast_count, extent_count, multimem_count};
+constexpr ControlTable kTable = {restart,         pause_stream, resume_stream,  inject,
+                                 clear_faults,    lose,         use_count,      set_result,
+                                 multicast_count, extent_count, multimem_count, pause_callbacks,
+                                 resume_callbacks};
 
 }  // namespace
 

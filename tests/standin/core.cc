@@ -41,9 +41,18 @@ Core& Core::get() {
 }
 
 void Core::restart(const sim::Options& options, const Features& features) {
+  forget_all();
+  callbacks_.drain();
+  const std::lock_guard lock(mutex_);
+  features_ = features;
+  Result<std::unique_ptr<sim::Machine>> made = sim::Machine::try_create(options);
+  if (!made.ok()) abort_on_handle("machine", 0);
+  machine_ = *std::move(made);
+}
+
+void Core::forget_all() {
   const std::lock_guard lock(mutex_);
   machine_.reset();
-  features_ = features;
   use_counts_.clear();
   peers_.clear();
   streams_.clear();
@@ -56,9 +65,6 @@ void Core::restart(const sim::Options& options, const Features& features) {
   nodes_.clear();
   graph_execs_.clear();
   objects_.clear();
-  Result<std::unique_ptr<sim::Machine>> made = sim::Machine::try_create(options);
-  if (!made.ok()) abort_on_handle("machine", 0);
-  machine_ = *std::move(made);
 }
 
 sim::Machine& Core::machine() {

@@ -6,6 +6,7 @@
 //
 // Like a real driver, aborts the process on an unknown handle, so that a back end that passes on
 // an unknown handle fails its tests. Unknown streams are rejected instead; see current_device.h.
+// Destroys the user objects of graphs in a thread of its own (callback_thread.h).
 // Thread safe.
 #pragma once
 
@@ -22,6 +23,7 @@
 
 #include "ashlar/device.h"
 #include "ashlar/sim.h"
+#include "standin/callback_thread.h"
 #include "standin/multicasts.h"
 
 namespace ashlar::standin {
@@ -137,6 +139,7 @@ class Core {
   Code end_capture(size_t on, uint64_t stream, uint64_t& graph);
   Code capture_state(size_t on, uint64_t stream, CaptureState& state);
   Code node_dependencies(uint64_t node, std::vector<NodeId>& before);
+  CallbackThread& callbacks() { return callbacks_; }
   Code make_object(void* user_data, void (*drop)(void*), uint64_t& object);
   Code release_object(uint64_t object);
   Code retain_object(uint64_t graph, uint64_t object);
@@ -146,10 +149,15 @@ class Core {
   Code destroy_graph(uint64_t graph);
 
  private:
-  // A user object, which is destroyed when no graph, graph exec or queued launch refers to it any
-  // more.
+  // A user object. When no graph, graph exec or queued launch refers to it any more, `callbacks`
+  // destroys it.
   struct Object {
+    explicit Object(CallbackThread& callback_thread) : callbacks(callback_thread) {}
     ~Object();
+    Object(const Object&) = delete;
+    Object& operator=(const Object&) = delete;
+
+    CallbackThread& callbacks;
     void* user_data = nullptr;
     void (*drop)(void*) = nullptr;
   };
@@ -173,11 +181,13 @@ class Core {
     bool is_alias = false;  // the extent was already mapped at another address
   };
 
+  void forget_all();
   bool is_mapped_locked(uint64_t extent) const;
   Code drop_graph_if_unused(uint64_t graph);
   void add_extent(uint64_t extent, const ExtentRecord& record);
   ExtentRecord extent_of(uint64_t extent);
 
+  CallbackThread callbacks_;
   std::mutex mutex_;
   std::unique_ptr<sim::Machine> machine_;
   Features features_;

@@ -117,11 +117,11 @@ Code Core::node_dependencies(uint64_t node, std::vector<NodeId>& before) {
 }
 
 Core::Object::~Object() {
-  if (drop != nullptr) drop(user_data);
+  if (drop != nullptr) callbacks.post({drop, user_data});
 }
 
 Code Core::make_object(void* user_data, void (*drop)(void*), uint64_t& object) {
-  auto made = std::make_shared<Object>();
+  auto made = std::make_shared<Object>(callbacks_);
   made->user_data = user_data;
   made->drop = drop;
   const std::lock_guard lock(mutex_);

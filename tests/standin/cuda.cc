@@ -94,8 +94,9 @@ ASHLAR_STANDIN int cuCtxGetCurrent(Context* context) {
   return kDone;
 }
 
-// Fails if the context was not retained.
+// Fails if the context was not retained, or if the thread must not call the driver.
 ASHLAR_STANDIN int cuCtxPushCurrent_v2(Context context) {
+  if (CallbackThread::is_current()) return kNotPermitted;
   if (context == nullptr || Core::get().use_count(device_of(context)) < 1) return kInvalidContext;
   stack_of_this_thread().push_back(device_of(context));
   return kDone;

@@ -22,9 +22,11 @@ std::optional<size_t> current_device();
 // Each vendor's stand-in defines this function.
 int record_error(int code);
 
-// Runs `call` with the current device. Fails if the thread has no current device.
+// Runs `call` with the current device. Fails if the thread has no current device, or must not call
+// the driver.
 template <typename Call>
 int on_current_device(const Call& call) {
+  if (CallbackThread::is_current()) return record_error(kNotPermitted);
   const std::optional<size_t> on = current_device();
   return record_error(on ? call(*on) : kInvalidContext);
 }

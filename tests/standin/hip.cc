@@ -61,6 +61,7 @@ ASHLAR_STANDIN int hipGetDevice(int* device) {
 }
 
 ASHLAR_STANDIN int hipSetDevice(int device) {
+  if (CallbackThread::is_current()) return record_error(kNotPermitted);
   if (!is_device(device)) return record_error(kInvalidDevice);
   device_of_this_thread() = device;
   return kDone;

@@ -67,8 +67,8 @@ struct CaptureInfo {
   std::vector<NodeId> tail;
 };
 
-// An object that a graph owns. The driver calls `destroy` when the graph is destroyed and its last
-// launch has finished.
+// An object that a graph owns. After the graph has been destroyed and its last launch has finished,
+// the driver calls `destroy`, possibly in a thread of its own that must not call the driver.
 struct GraphUserObject {
   void* object = nullptr;
   void (*destroy)(void* object) = nullptr;

@@ -34,9 +34,12 @@ GpuDevice::GpuDevice(BackendState& backend, DeviceIndex index, DeviceInfo info)
 }
 
 // Does not release memory, events and live streams that the user did not release: they belong to
-// the primary context, which other code in the process may still use.
+// the primary context, which other code in the process may still use. Graphs belong to the program
+// too, but the objects that they retain use this device.
 GpuDevice::~GpuDevice() {
   if (!is_open_ || !fork_guard_.in_creating_process()) return;
+  if (!graph_objects_.is_empty()) (void)synchronize_device().ok();  // a lost device does not wait
+  graph_objects_.shut_down();
   {
     const ContextGuard context(driver(), ordinal());
     for (const StreamId stream : streams_.retired()) (void)driver().destroy_stream(stream);

@@ -32,6 +32,7 @@
 #include "device/gpu/graph_registry.h"
 #include "device/gpu/pinned_memory_registry.h"
 #include "device/gpu/stream_registry.h"
+#include "device/graph_objects.h"
 #include "device/last_error.h"
 
 namespace ashlar::gpu {
@@ -139,9 +140,11 @@ class GpuDevice final : public Device {
   Result<Handle> find_kernel(Handle kernels, const char* name);
   Status launch(const Driver::LaunchRequest& launch, StreamId stream);
   // Keeps `object` while the graph that the stream is capturing exists, or a launch of it is in
-  // progress. The same holds for graphs that include this graph. A thread of the driver may
-  // release the last reference, so the object's destructor must not call the device.
-  // kInvalidArgument: the stream is not capturing, or its capture was invalidated.
+  // progress. The same holds for graphs that include this graph. Soon afterwards, and at the latest
+  // in the destructor of this device, which waits for launches in progress, the object is destroyed
+  // in a thread that may call the device (graph_objects.h). If the object is retained already, does
+  // nothing. REQUIRES: the object does not own the device. kInvalidArgument: the stream is not
+  // capturing, or its capture was invalidated. kDeviceFault: no thread could be started.
   Status retain_in_graph(StreamId stream, std::shared_ptr<const void> object);
   // Returns kInvalidArgument if this device does not have `wanted` access to the whole range.
   Status check_access(AddressRange range, Access wanted);
@@ -230,6 +233,7 @@ class GpuDevice final : public Device {
   LastError last_error_;
   std::atomic<bool> is_lost_{false};  // stored with release order after lost_ is set
   GraphRegistry graphs_;
+  GraphObjectReleaser graph_objects_{*this};
   StreamRegistry streams_;
 
   // Held from the checks of map, set_access, unmap and free_addresses until their driver calls have

@@ -333,10 +333,12 @@ Status GpuDevice::retain_in_graph(StreamId stream, std::shared_ptr<const void> o
     if (info->status != CaptureStatus::kActive) {
       return Status::invalid_argument(text("stream ", stream, " has no valid capture"));
     }
-    using Reference = std::shared_ptr<const void>;
-    Reference* retained = std::make_unique<Reference>(std::move(object)).release();
-    return to_status(
-        driver().attach_user_object(info->graph, {retained, delete_object<Reference>}));
+    using Ticket = GraphObjectReleaser::Ticket;
+    const auto attach = [&](std::unique_ptr<Ticket> ticket) {
+      return to_status(
+          driver().attach_user_object(info->graph, {ticket.release(), delete_object<Ticket>}));
+    };
+    return graph_objects_.retain(CaptureId(info->id), std::move(object), attach);
   });
 }
 

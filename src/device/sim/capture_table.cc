@@ -151,13 +151,14 @@ Status CaptureTable::add(const SimStream& stream, std::function<void()> run, int
   return {};
 }
 
-Status CaptureTable::retain(const SimStream& stream, std::shared_ptr<const void> object) {
+Status CaptureTable::retain(const SimStream& stream,
+                            std::unique_ptr<GraphObjectReleaser::Ticket> ticket) {
   MutexLock lock(mutex_);
   Capture* capture = find_locked(stream);
   if (capture == nullptr) return Status::invalid_argument("the stream is not capturing");
   if (capture->invalidated)
     return Status::invalid_argument("the stream's capture was invalidated; end it");
-  capture->graph->retained.push_back(std::move(object));
+  capture->graph->ticket = std::move(ticket);
   return {};
 }
 

@@ -15,6 +15,7 @@
 
 #include "ashlar/device.h"
 #include "base/mutex.h"
+#include "device/graph_objects.h"
 #include "device/sim/event_table.h"
 #include "device/sim/sim_stream.h"
 
@@ -30,8 +31,8 @@ struct GraphNode {
 struct SimGraph {
   GraphId id;
   DeviceIndex device;
-  std::vector<GraphNode> nodes;
-  std::vector<std::shared_ptr<const void>> retained;  // shared with the callers of retain_in_graph
+  std::unique_ptr<GraphObjectReleaser::Ticket> ticket;  // null if the graph retains no objects
+  std::vector<GraphNode> nodes;  // destroyed before the objects that their work uses
 };
 
 class CaptureTable {
@@ -43,8 +44,9 @@ class CaptureTable {
 
   // Adds a node to the stream's graph. REQUIRES: is_capturing(stream).
   Status add(const SimStream& stream, std::function<void()> run, int64_t modelled_ns);
-  // Keeps `object` for as long as the graph of the stream's capture exists.
-  Status retain(const SimStream& stream, std::shared_ptr<const void> object);
+  // Makes the graph of the stream's capture the owner of `ticket`. REQUIRES: the graph has no
+  // ticket.
+  Status retain(const SimStream& stream, std::unique_ptr<GraphObjectReleaser::Ticket> ticket);
   // Returns the nodes that an event would represent if it were recorded in the stream now.
   // REQUIRES: is_capturing(stream).
   Result<CapturedEvent> mark(const SimStream& stream) const;

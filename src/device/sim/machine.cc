@@ -142,6 +142,8 @@ Machine::~Machine() {
     return;
   }
   impl_->faults.release_hung_calls();
+  impl_->streams.stop();
+  for (const auto& device : impl_->devices) device->destroy_graph_objects();
 }
 
 size_t Machine::device_count() const { return impl_->devices.size(); }

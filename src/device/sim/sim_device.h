@@ -14,6 +14,7 @@
 #include "ashlar/device.h"
 #include "base/host_memory.h"
 #include "base/mutex.h"
+#include "device/graph_objects.h"
 #include "device/last_error.h"
 #include "device/sim/call_interceptor.h"
 #include "device/sim/machine_impl.h"
@@ -33,10 +34,15 @@ class SimDevice final : public Device {
   // Queues a kernel. Implements Machine::try_launch.
   Status launch(StreamId stream, std::function<Status()> kernel);
   // Keeps `object` while the graph that the stream is capturing exists, or a launch of it is in
-  // progress. The same holds for graphs that include this graph. A stream's worker may release the
-  // last reference, so the object's destructor must not wait for streams. kInvalidArgument: the
-  // stream is not capturing, or its capture was invalidated.
+  // progress. The same holds for graphs that include this graph. Soon afterwards, and at the latest
+  // in the destructor of the machine, which drops launches in progress, the object is destroyed in
+  // a thread that may call the device (graph_objects.h). If the object is retained already, does
+  // nothing. REQUIRES: the object does not own the machine. kInvalidArgument: the stream is not
+  // capturing, or its capture was invalidated. kDeviceFault: no thread could be started.
   Status retain_in_graph(StreamId stream, std::shared_ptr<const void> object);
+  // Destroys all objects that graphs retain. Called by the destructor of the machine, after the
+  // streams have stopped.
+  void destroy_graph_objects() { graph_objects_.shut_down(); }
   // Returns a host pointer through which kernels of this device access `range`. kUnsupported: the
   // machine has Backing::kBookkeeping.
   Result<void*> view(AddressRange range, Access access);
@@ -152,6 +158,7 @@ class SimDevice final : public Device {
   CallInterceptor interceptor_;
   LastError last_error_;
   StreamOrderedPool pool_;
+  GraphObjectReleaser graph_objects_{*this};
 
   mutable Mutex extents_mutex_;
   std::unordered_map<ExtentId, std::shared_ptr<Extent>> extents_ ASHLAR_GUARDED_BY(extents_mutex_);

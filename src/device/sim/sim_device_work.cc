@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Implements the work of a simulated device: streams, events, copies, host calls, captures and
-// graphs.
+// graphs. The file is long because it has one short function for each call of the contract.
 #include <exception>
 #include <new>
 
@@ -364,7 +364,14 @@ Status SimDevice::retain_in_graph(StreamId id, std::shared_ptr<const void> objec
   return call(DeviceCall::kCaptureState, [&](CallSize&) -> Status {
     Result<std::shared_ptr<SimStream>> stream = machine_.streams.find(index(), id);
     if (!stream.ok()) return stream.status();
-    return machine_.captures.retain(**stream, std::move(object));
+    const CaptureState state = machine_.captures.state(**stream);
+    if (state.status != CaptureStatus::kActive) {
+      return Status::invalid_argument(text("stream ", id, " has no valid capture"));
+    }
+    const auto attach = [&](std::unique_ptr<GraphObjectReleaser::Ticket> ticket) {
+      return machine_.captures.retain(**stream, std::move(ticket));
+    };
+    return graph_objects_.retain(state.capture, std::move(object), attach);
   });
 }
 

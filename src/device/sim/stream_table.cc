@@ -14,7 +14,7 @@ StreamTable::StreamTable(const Options& options, Clock& clock)
     default_streams_.push_back(make_stream(DeviceIndex(i), 0));
 }
 
-StreamTable::~StreamTable() {
+void StreamTable::stop() {
   // Streams are stopped without the lock, because dropping a task destroys a user's function
   // object.
   std::vector<std::shared_ptr<SimStream>> all = default_streams_;

@@ -20,9 +20,12 @@ class StreamTable {
  public:
   // Creates the default stream of every device.
   StreamTable(const Options& options, Clock& clock);
-  // Drops queued tasks of all streams before it waits for running tasks: a running task may wait
-  // for the completion of a queued task, and dropping a task finishes its completion.
-  ~StreamTable();
+  ~StreamTable() { stop(); }
+
+  // Drops queued tasks of all streams, and waits for running tasks. Later tasks are dropped. Drops
+  // before it waits: a running task may wait for the completion of a queued task, and dropping a
+  // task finishes its completion.
+  void stop();
 
   StreamId create(DeviceIndex device, int priority);
   // Returns a stream; `id` may be kDefaultStream. kInvalidArgument: `id` is not a stream of the

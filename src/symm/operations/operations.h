@@ -21,7 +21,6 @@
 #include "symm/collectives/expert_exchange.h"
 #include "symm/collectives/reductions.h"
 #include "symm/collectives/thresholds.h"
-#include "symm/core/deferred_release.h"
 #include "symm/core/failure.h"
 #include "symm/core/in_flight_work.h"
 #include "symm/memory/peer_table.h"
@@ -121,8 +120,6 @@ struct OperationsOptions {
   std::shared_ptr<const PeerTable> pads{};  // also owned by the communicator
   std::shared_ptr<Failure> failure{};       // also owned by the communicator
   SpinPolicy spin_policy{};
-  // Receives the objects of graphs that contain operations. Also owned by the heap and by graphs.
-  std::shared_ptr<DeferredRelease> release = std::make_shared<DeferredRelease>();
 };
 
 // Thread safe. REQUIRES: the Operations outlives every `InFlightWork` passed to it.

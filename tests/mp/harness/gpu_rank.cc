@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 
 #include "base/units.h"
 #include "standin/control.h"
@@ -41,6 +42,16 @@ GroupOptions gpu_group_options(const RankSpec& rank, bool may_share) {
   return options;
 }
 
+// Waits, because the device releases the memory of destroyed graphs in a thread of its own.
+static bool fd_count_becomes(size_t expected) {
+  const Deadline deadline = Deadline::after(kTestTimeout);
+  while (open_fd_count() != expected) {
+    if (deadline.has_passed()) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
 RankMain on_gpu(const std::function<std::string(const RankSpec& rank, Device& device)>& body) {
   return [body](const RankSpec& rank) -> std::string {
     const std::unique_ptr<DeviceSet> devices = open_test_devices();
@@ -53,7 +64,7 @@ RankMain on_gpu(const std::function<std::string(const RankSpec& rank, Device& de
     } catch (const std::exception& thrown) {
       message = thrown.what();
     }
-    if (open_fd_count() != fds_before) message += " [leaked descriptors of the rank]";
+    if (!fd_count_becomes(fds_before)) message += " [leaked descriptors of the rank]";
     return message;
   };
 }

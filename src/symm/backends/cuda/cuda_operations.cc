@@ -59,9 +59,9 @@ CudaOperations::CudaOperations(const Resources& resources, const OperationsOptio
                                SignalPads pads, PinnedSlotPool::Slot<kernels::StatusBoard> board,
                                std::shared_ptr<MappedMemory> state)
     : DeviceOperations(resources.kernels.device(), options,
-                       [&device = resources.kernels.device()](
-                           StreamId stream, std::shared_ptr<const GraphObjects> objects) {
-                         return device.retain_in_graph(stream, std::move(objects));
+                       [&device = resources.kernels.device()](StreamId stream,
+                                                              std::shared_ptr<const void> object) {
+                         return device.retain_in_graph(stream, std::move(object));
                        }),
       device_(resources.kernels.device()),
       kernels_(resources.kernels),

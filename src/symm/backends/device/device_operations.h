@@ -46,7 +46,7 @@ class DeviceOperations : public Operations {
         blocking_streams_(device),
         device_(device),
         no_kernels_(std::move(no_kernels)),
-        order_(device, options.release, std::move(retain_in_graph)),
+        order_(device, std::move(retain_in_graph)),
         copy_fence_(device) {}
 
   // Queues the copy of several pieces. The default makes one copy of the device for each.

@@ -28,29 +28,26 @@ Result<StreamOrder::Target> StreamOrder::find_capture(StreamId stream) {
       text("the capture of stream ", stream, " was invalidated: end the capture"));
 }
 
-// The graph holds one object for each group, however many operations it contains.
+// Copies `object`, so that its destructor never runs under the lock.
 Status StreamOrder::retain(const Target& target, std::shared_ptr<const void> object) {
   if (!retain_in_graph_) {
     return Status::unsupported(text("operations on the memory of back end ",
                                     device_.properties().backend, " cannot be captured in graphs"));
   }
   MutexLock lock(mutex_);
-  std::shared_ptr<GraphObjects> objects;
   const auto known = captures_.find(*target.capture);
-  if (known != captures_.end()) objects = known->second.objects.lock();
-  if (objects == nullptr) {
+  if (known == captures_.end() || known->second.graph_marker.expired()) {
     forget_destroyed_graphs_locked();
-    objects = std::make_shared<GraphObjects>(release_);
-    if (Status retained = retain_in_graph_(target.stream, objects); !retained.ok()) return retained;
-    captures_[*target.capture].objects = objects;
+    const auto marker = std::make_shared<const bool>();
+    if (Status retained = retain_in_graph_(target.stream, marker); !retained.ok()) return retained;
+    captures_[*target.capture].graph_marker = marker;
   }
-  if (object != nullptr) objects->add(std::move(object));
-  return {};
+  return object == nullptr ? Status() : retain_in_graph_(target.stream, object);
 }
 
 void StreamOrder::forget_destroyed_graphs_locked() {
   std::erase_if(captures_, [&](const auto& each) {
-    if (!each.second.objects.expired()) return false;
+    if (!each.second.graph_marker.expired()) return false;
     destroy_event(each.second.last_work);
     return true;
   });

@@ -15,7 +15,6 @@
 
 #include "ashlar/device.h"
 #include "base/mutex.h"
-#include "symm/core/deferred_release.h"
 
 namespace ashlar::symm {
 
@@ -27,18 +26,13 @@ class StreamOrder {
     std::optional<CaptureId> capture{};
   };
 
-  // Makes the graph that a stream is capturing an owner of an object. The last reference to the
-  // object may be released in a thread that must not call the device.
-  using RetainInGraph =
-      std::function<Status(StreamId stream, std::shared_ptr<const GraphObjects> objects)>;
+  // Makes the graph that a stream is capturing an owner of an object. The device destroys the
+  // object in a thread that may call the device. Retaining an object twice has no effect.
+  using RetainInGraph = std::function<Status(StreamId stream, std::shared_ptr<const void> object)>;
 
-  // `device` must outlive this object. `release` receives the objects of graphs. Without
-  // `retain_in_graph`, work cannot be captured.
-  StreamOrder(Device& device, std::shared_ptr<DeferredRelease> release,
-              RetainInGraph retain_in_graph)
-      : device_(device),
-        release_(std::move(release)),
-        retain_in_graph_(std::move(retain_in_graph)) {}
+  // `device` must outlive this object. Without `retain_in_graph`, work cannot be captured.
+  StreamOrder(Device& device, RetainInGraph retain_in_graph)
+      : device_(device), retain_in_graph_(std::move(retain_in_graph)) {}
   ~StreamOrder();
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
@@ -63,7 +57,7 @@ class StreamOrder {
     bool is_recorded = false;
   };
   struct Capture {
-    std::weak_ptr<GraphObjects> objects;  // owned by the graph
+    std::weak_ptr<const void> graph_marker;  // an object that only the graph owns
     LastWork last_work;
   };
 
@@ -73,7 +67,6 @@ class StreamOrder {
   void forget_destroyed_graphs_locked() ASHLAR_REQUIRES(mutex_);
 
   Device& device_;
-  const std::shared_ptr<DeferredRelease> release_;  // also owned by the heap and by graphs
   const RetainInGraph retain_in_graph_;
 
   Mutex mutex_;

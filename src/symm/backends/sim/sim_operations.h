@@ -41,8 +41,8 @@ class SimOperations final : public DeviceOperations {
 
   SimOperations(sim::SimDevice& device, const OperationsOptions& options)
       : DeviceOperations(device, options,
-                         [&device](StreamId stream, std::shared_ptr<const GraphObjects> objects) {
-                           return device.retain_in_graph(stream, std::move(objects));
+                         [&device](StreamId stream, std::shared_ptr<const void> object) {
+                           return device.retain_in_graph(stream, std::move(object));
                          }),
         device_(device) {}
 
