@@ -36,6 +36,12 @@ class CategoryFinder {
     match_gradients();
     match_setup();
     match_older_than_trace();
+    for (uint32_t i = 0; i < all_.size(); ++i) {
+      const bool is_unexplained = rules_[i] == CategoryRule::kNoRule && all_[i].predates_trace();
+      if (!is_unexplained) continue;
+      rules_[i] = traits_of(all_[i]).in_module_call ? CategoryRule::kOlderInModuleCall
+                                                    : CategoryRule::kOlderThanRecording;
+    }
     return std::move(rules_);
   }
 
@@ -75,6 +81,15 @@ class CategoryFinder {
 
   bool is_from_setup(const Allocation& each) const { return each.alloc_entry < first_forward_; }
 
+  // Whether the allocation is a copy of parameters on another device than the model's. A model's
+  // own device has only buffers that are freed before the copies are used.
+  bool is_replica(const Allocation& each) const {
+    if (!traits_of(each).in_replication) return false;
+    const auto end =
+        std::upper_bound(replication_ends_.begin(), replication_ends_.end(), each.alloc_entry);
+    return end == replication_ends_.end() ? each.free_entry == kNever : each.free_entry > *end;
+  }
+
   void index_trace() {
     last_entry_ = trace_.empty() ? 0 : static_cast<uint32_t>(trace_.size() - 1);
     first_forward_ = static_cast<uint32_t>(trace_.size());
@@ -94,7 +109,13 @@ class CategoryFinder {
     follows_call_.assign(trace_.size(), false);
     uint32_t pass_begin = 0;
     uint32_t call = kNever;
+    bool in_replication = false;
     for (uint32_t i = 0; i < trace_.size(); ++i) {
+      if (trace_[i].action == TraceAction::kAlloc) {
+        const bool was_in_replication = in_replication;
+        in_replication = traits_.of(trace_[i].stack).in_replication;
+        if (was_in_replication && !in_replication) replication_ends_.push_back(i);
+      }
       const uint32_t begin =
           std::max(iterations_.phases[phase_index(i)].entries.first, iteration_begin(i));
       if (begin != pass_begin) call = kNever;
@@ -153,6 +174,7 @@ class CategoryFinder {
     if (traits.in_workspace_function) return CategoryRule::kWorkspaceFunction;
     if (each.predates_trace()) return rule_of_older(traits);
     if (!traits_.has_stacks()) return CategoryRule::kNoRule;
+    if (is_replica(each)) return CategoryRule::kReplica;
     switch (traits.alloc_site) {
       case CallSite::kUnknown: return rule_without_stack(each);
       case CallSite::kAutograd: return rule_in_backward(id);
@@ -170,6 +192,7 @@ class CategoryFinder {
       return CategoryRule::kKeptByOptimizerStep;
     }
     if (traits.in_module_setup) return CategoryRule::kModuleSetup;
+    if (traits.in_replication) return CategoryRule::kReplica;
     return CategoryRule::kNoRule;
   }
 
@@ -322,9 +345,13 @@ class CategoryFinder {
     count_simultaneous(gradients);
   }
 
+  // Whether the allocation is a parameter with a gradient of its own, which a replica's gradient is
+  // added to.
+  bool is_own_parameter(uint32_t id) const {
+    return category_of(rules_[id]) == Category::kParameters && rules_[id] != CategoryRule::kReplica;
+  }
   bool is_possible_parameter(uint32_t id) const {
-    return category_of(rules_[id]) == Category::kParameters ||
-           rules_[id] == CategoryRule::kKeptSinceSetup;
+    return is_own_parameter(id) || rules_[id] == CategoryRule::kKeptSinceSetup;
   }
 
   // Returns the rule for a result of the backward pass that matches no known parameter.
@@ -366,7 +393,7 @@ class CategoryFinder {
   void match_setup() {
     SizeCounts unmatched = gradient_sizes_;
     for (uint32_t i = 0; i < all_.size(); ++i) {
-      if (category_of(rules_[i]) == Category::kParameters) take(unmatched, all_[i].bytes);
+      if (is_own_parameter(i)) take(unmatched, all_[i].bytes);
     }
     for (uint32_t i = 0; i < all_.size(); ++i) {
       if (rules_[i] != CategoryRule::kKeptSinceSetup) continue;
@@ -393,7 +420,7 @@ class CategoryFinder {
     const CategoryRule rule_of_further_copies =
         has_gradients ? CategoryRule::kOlderStateCopy : CategoryRule::kOlderGradientCopy;
     for (uint32_t i = 0; i < all_.size(); ++i) {
-      if (category_of(rules_[i]) == Category::kParameters) take(parameters, all_[i].bytes);
+      if (is_own_parameter(i)) take(parameters, all_[i].bytes);
     }
     for (uint32_t i = 0; i < all_.size(); ++i) {
       if (!is_unexplained_and_older(i)) continue;
@@ -488,6 +515,8 @@ class CategoryFinder {
   std::vector<uint32_t> next_call_;  // for each entry: the first module call of its pass
   std::vector<bool> follows_call_;   // for each entry: whether its pass has called a module
   std::vector<uint32_t> failures_;   // oom entries, ascending
+  // The alloc entries that end a series of allocations by replication, ascending.
+  std::vector<uint32_t> replication_ends_;
   std::map<StackId, StackUse> uses_;
   // For each backward phase, by index: its allocations that outlive it.
   std::map<uint32_t, std::vector<uint32_t>> results_;

@@ -35,6 +35,7 @@ inline constexpr size_t kCategoryCount = 11;
 // Why an allocation belongs to its category. Each rule assigns one category.
 enum class CategoryRule : uint8_t {
   kModuleSetup,
+  kReplica,
   kKeptWithGradientSize,
   kOlderWithParameterSize,
   kResultWithParameterSize,
@@ -47,6 +48,7 @@ enum class CategoryRule : uint8_t {
   kFreedByBackward,
   kHeldDuringBackward,
   kLiveAtFailure,
+  kOlderInModuleCall,
   kRecomputed,
   kBeforeFirstModuleCall,
   kKeptSinceSetup,
@@ -61,6 +63,8 @@ enum class CategoryRule : uint8_t {
   kKeptByLibrary,
   kCommunication,
   kKeptByProgram,
+  kOlderThanRecording,
+  kWithoutHistory,
   kNoRule,
 };
 

@@ -3,74 +3,89 @@
 // The names of categories, and the category and description of each rule.
 #include "analysis/training/categories.h"
 
+#include <iterator>
+
 namespace ashlar {
 namespace {
 
 struct RuleText {
+  CategoryRule rule;
   Category category;
   const char* text;
 };
 
-RuleText text_of(CategoryRule rule) {
-  switch (rule) {
-    case CategoryRule::kModuleSetup:
-      return {Category::kParameters, "allocated when a module was created, loaded or moved; kept"};
-    case CategoryRule::kKeptWithGradientSize:
-      return {Category::kParameters, "kept since before the first pass; as large as a gradient"};
-    case CategoryRule::kOlderWithParameterSize:
-      return {Category::kParameters, "older than the recording; as large as gradients or state"};
-    case CategoryRule::kOlderGradientCopy:
-      return {Category::kGradients, "older than the recording; a copy of all parameters"};
-    case CategoryRule::kResultWithParameterSize:
-      return {Category::kGradients, "kept after the backward pass; as large as a parameter"};
-    case CategoryRule::kFreedByZeroGrad:
-      return {Category::kGradients, "allocated in the backward pass, freed by zero_grad or step"};
-    case CategoryRule::kKeptByOptimizerStep:
-      return {Category::kOptimizerState, "allocated in Optimizer.step and kept"};
-    case CategoryRule::kOptimizerSetup:
-      return {Category::kOptimizerState, "allocated when an optimizer was created or loaded"};
-    case CategoryRule::kOlderStateCopy:
-      return {Category::kOptimizerState, "older than the recording; a copy of all parameters"};
-    case CategoryRule::kOlderReplacedState:
-      return {Category::kOptimizerState, "older than the recording; replaced in Optimizer.step"};
-    case CategoryRule::kFreedByBackward:
-      return {Category::kActivations, "allocated in the forward pass, freed in the backward pass"};
-    case CategoryRule::kHeldDuringBackward:
-      return {Category::kActivations, "allocated in the forward pass, still live after it"};
-    case CategoryRule::kLiveAtFailure:
-      return {Category::kActivations, "live when an allocation of the forward pass failed"};
-    case CategoryRule::kRecomputed:
-      return {Category::kActivations, "recomputed in the backward pass (checkpointing)"};
-    case CategoryRule::kBeforeFirstModuleCall:
-      return {Category::kInputs, "allocated before the first module is called"};
-    case CategoryRule::kKeptSinceSetup:
-      return {Category::kInputs, "allocated before the first forward pass, outside modules; kept"};
-    case CategoryRule::kFreedInForward:
-      return {Category::kForwardTemporaries, "allocated and freed in the forward pass"};
-    case CategoryRule::kFreedInSetup:
-      return {Category::kForwardTemporaries, "allocated and freed outside of passes"};
-    case CategoryRule::kFreedInBackward:
-      return {Category::kBackwardTemporaries, "allocated and freed in the backward pass"};
-    case CategoryRule::kInBackwardCall:
-      return {Category::kBackwardTemporaries, "allocated by the call of backward()"};
-    case CategoryRule::kNotKeptByOptimizerStep:
-      return {Category::kOptimizerTemporaries, "allocated in the optimizer step and not kept"};
-    case CategoryRule::kFreedAfterBackward:
-      return {Category::kBackwardTemporaries, "allocated in the backward pass, freed after it"};
-    case CategoryRule::kWorkspaceFunction:
-      return {Category::kWorkspaces, "allocated by a native workspace function"};
-    case CategoryRule::kKeptWithWorkspaceSize:
-      return {Category::kWorkspaces, "kept; as large as a workspace of cuBLAS"};
-    case CategoryRule::kKeptByLibrary:
-      return {Category::kWorkspaces, "allocated once by library code and kept"};
-    case CategoryRule::kCommunication:
-      return {Category::kWorkspaces, "allocated for communication and kept"};
-    case CategoryRule::kKeptByProgram:
-      return {Category::kKept, "allocated in an iteration and kept beyond it"};
-    case CategoryRule::kNoRule: break;
+// In the order of CategoryRule.
+constexpr RuleText kRules[] = {
+    {CategoryRule::kModuleSetup, Category::kParameters,
+     "allocated when a module was created, loaded or moved; kept"},
+    {CategoryRule::kReplica, Category::kParameters,
+     "copied from another device for one pass (DataParallel)"},
+    {CategoryRule::kKeptWithGradientSize, Category::kParameters,
+     "kept since before the first pass; as large as a gradient"},
+    {CategoryRule::kOlderWithParameterSize, Category::kParameters,
+     "older than the recording; as large as gradients or state"},
+    {CategoryRule::kResultWithParameterSize, Category::kGradients,
+     "kept after the backward pass; as large as a parameter"},
+    {CategoryRule::kFreedByZeroGrad, Category::kGradients,
+     "allocated in the backward pass, freed by zero_grad or step"},
+    {CategoryRule::kOlderGradientCopy, Category::kGradients,
+     "older than the recording; a copy of all parameters"},
+    {CategoryRule::kKeptByOptimizerStep, Category::kOptimizerState,
+     "allocated in Optimizer.step and kept"},
+    {CategoryRule::kOptimizerSetup, Category::kOptimizerState,
+     "allocated when an optimizer was created or loaded"},
+    {CategoryRule::kOlderStateCopy, Category::kOptimizerState,
+     "older than the recording; a copy of all parameters"},
+    {CategoryRule::kOlderReplacedState, Category::kOptimizerState,
+     "older than the recording; replaced in Optimizer.step"},
+    {CategoryRule::kFreedByBackward, Category::kActivations,
+     "allocated in the forward pass, freed in the backward pass"},
+    {CategoryRule::kHeldDuringBackward, Category::kActivations,
+     "allocated in the forward pass, still live after it"},
+    {CategoryRule::kLiveAtFailure, Category::kActivations,
+     "live when an allocation of the forward pass failed"},
+    {CategoryRule::kOlderInModuleCall, Category::kActivations,
+     "allocated in a forward pass before the recording"},
+    {CategoryRule::kRecomputed, Category::kActivations,
+     "recomputed in the backward pass (checkpointing)"},
+    {CategoryRule::kBeforeFirstModuleCall, Category::kInputs,
+     "allocated before the first module is called"},
+    {CategoryRule::kKeptSinceSetup, Category::kInputs,
+     "allocated before the first forward pass, outside modules; kept"},
+    {CategoryRule::kFreedInForward, Category::kForwardTemporaries,
+     "allocated and freed in the forward pass"},
+    {CategoryRule::kFreedInSetup, Category::kForwardTemporaries,
+     "allocated and freed outside of passes"},
+    {CategoryRule::kFreedInBackward, Category::kBackwardTemporaries,
+     "allocated and freed in the backward pass"},
+    {CategoryRule::kInBackwardCall, Category::kBackwardTemporaries,
+     "allocated by the call of backward()"},
+    {CategoryRule::kNotKeptByOptimizerStep, Category::kOptimizerTemporaries,
+     "allocated in the optimizer step and not kept"},
+    {CategoryRule::kFreedAfterBackward, Category::kBackwardTemporaries,
+     "allocated in the backward pass, freed after it"},
+    {CategoryRule::kWorkspaceFunction, Category::kWorkspaces,
+     "allocated by a library's function for workspaces or KV caches"},
+    {CategoryRule::kKeptWithWorkspaceSize, Category::kWorkspaces,
+     "kept; as large as a workspace of cuBLAS"},
+    {CategoryRule::kKeptByLibrary, Category::kWorkspaces,
+     "allocated once by library code and kept"},
+    {CategoryRule::kCommunication, Category::kWorkspaces, "allocated for communication and kept"},
+    {CategoryRule::kKeptByProgram, Category::kKept, "allocated in an iteration and kept beyond it"},
+    {CategoryRule::kOlderThanRecording, Category::kUnknown, "older than the recording"},
+    {CategoryRule::kWithoutHistory, Category::kUnknown, "lifetimes are unknown without a history"},
+    {CategoryRule::kNoRule, Category::kUnknown, "no rule applies"},
+};
+
+constexpr bool is_in_order() {
+  for (size_t i = 0; i < std::size(kRules); ++i) {
+    if (kRules[i].rule != static_cast<CategoryRule>(i)) return false;
   }
-  return {Category::kUnknown, "no rule applies"};
+  return std::size(kRules) == static_cast<size_t>(CategoryRule::kNoRule) + 1;
 }
+static_assert(is_in_order());
+
+const RuleText& text_of(CategoryRule rule) { return kRules[static_cast<size_t>(rule)]; }
 
 }  // namespace
 

@@ -35,6 +35,7 @@ enum FrameProperty : uint32_t {
   // In user code, a path like "optim/" counts only if the stack also has kOptimizerBase.
   kUserStepFunction = 1U << 15U,
   kUserOptimizerSetup = 1U << 16U,
+  kReplication = 1U << 17U,  // copies parameters to other devices
 };
 
 bool contains(std::string_view text, std::string_view part) {
@@ -77,7 +78,8 @@ uint32_t native_properties(const Frame& frame) {
 
 uint32_t optimizer_properties(std::string_view name, std::string_view file) {
   const bool is_base = has_path(file, "torch/optim/optimizer.py");
-  const bool is_optimizer = has_path(file, "/optim/") || has_path(file, "/optimizers/");
+  const bool is_optimizer = has_path(file, "/optim/") || has_path(file, "/optimizers/") ||
+                            has_path(file, "megatron/core/optimizer/");
   if (!is_optimizer || contains(file, "lr_scheduler") || contains(file, "swa_utils")) return 0;
   const uint32_t base = is_base ? kOptimizerBase : 0U;
   if (name == "step" || (is_base && is_one_of(name, {"wrapper", "profile_hook_step"}))) {
@@ -107,6 +109,7 @@ uint32_t module_properties(std::string_view name, std::string_view file) {
       has_path(file, "accelerate/utils/modeling.py")) {
     return kModuleSetup;
   }
+  if (name == "create_weights" && has_path(file, "/model_executor/")) return kModuleSetup;  // vLLM
   return 0;
 }
 
@@ -126,7 +129,9 @@ uint32_t python_properties(const Frame& frame) {
   if (has_path(file, "torch/nn/parallel/distributed.py") || has_path(file, "torch/distributed/")) {
     found |= kCommunication;
   }
+  if (has_path(file, "torch/nn/parallel/replicate.py")) found |= kReplication;
   if (contains(name, "closure")) found |= kClosure;
+  if (contains(name, "allocate_kv_cache")) found |= kWorkspace;
   return found;
 }
 
@@ -179,6 +184,7 @@ StackTraits traits_of(CombinedProperties stack, const RecordedStacks& recorded) 
   traits.has_python = (stack.any & kPython) != 0;
   traits.in_module_call = (stack.any & kModuleCall) != 0;
   traits.in_module_setup = (stack.any & kModuleSetup) != 0;
+  traits.in_replication = (stack.any & kReplication) != 0;
   traits.in_optimizer_setup = (stack.any & kOptimizerSetup) != 0;
   traits.in_recomputation = (stack.any & (kCheckpoint | kBackwardFunction)) == kCheckpoint;
   traits.in_workspace_function = (stack.any & kWorkspace) != 0;

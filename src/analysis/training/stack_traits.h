@@ -29,9 +29,10 @@ struct StackTraits {
   bool has_python = false;                   // has a frame of Python code
   bool in_module_call = false;               // in the forward pass of a module or of compiled code
   bool in_module_setup = false;              // in code that creates, loads or moves parameters
+  bool in_replication = false;               // in code that copies parameters to other devices
   bool in_optimizer_setup = false;           // in code that creates or loads an optimizer's state
   bool in_recomputation = false;             // in a forward pass repeated for checkpointing
-  bool in_workspace_function = false;        // a native function that provides a workspace
+  bool in_workspace_function = false;        // a library's function for workspaces or KV caches
   bool in_communication = false;             // in code of distributed training
   bool innermost_is_library = false;  // the innermost Python frame is in an installed package
 };

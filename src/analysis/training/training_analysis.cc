@@ -16,6 +16,9 @@ const TrainingAnalysis& training_of(const DeviceRecording& recording) {
     Iterations iterations = find_iterations(snapshot, device, allocations, traits);
     Categories categories = find_categories(snapshot, device, allocations, traits, iterations);
     if (!recording.has_history()) {
+      for (CategoryRule& rule : categories.rules) {
+        if (category_of(rule) == Category::kUnknown) rule = CategoryRule::kWithoutHistory;
+      }
       // Reports describe the final state, not the one before the few frees that such a file may
       // have.
       categories.peak_bytes =

@@ -30,12 +30,12 @@ constexpr Phase kPhasesInOrder[] = {Phase::kForward, Phase::kBackward, Phase::kO
 // Describes the iteration with the highest peak, in one to four lines.
 std::string highest_as_text(const DeviceRecording& run, const HighestIteration& highest) {
   const TrainingAnalysis& analysis = training_of(run);
-  const size_t peak = analysis.peaks[highest.iteration].whole.bytes;
-  std::string text =
-      fmt::format("  Iteration {} peaks highest: {} in its {} phase",
-                  group_digits(highest.iteration + 1), format_bytes(peak), name(highest.phase));
+  const std::string peak = format_bytes(analysis.peaks[highest.iteration].whole.bytes);
   const size_t count = analysis.iterations.all.size();
-  if (count < 2) return text + ".\n";
+  if (count < 2)
+    return fmt::format("  It peaks at {} in its {} phase.\n", peak, name(highest.phase));
+  std::string text = fmt::format("  Iteration {} peaks highest: {} in its {} phase",
+                                 group_digits(highest.iteration + 1), peak, name(highest.phase));
   if (highest.difference_bytes == 0) return text + ", as do most others.\n";
   text += fmt::format(",\n  {} more than iteration {}{}.\n", format_bytes(highest.difference_bytes),
                       group_digits(highest.median_iteration + 1),
@@ -103,6 +103,27 @@ std::vector<AllocationGroup> groups_by_rule(const DeviceRecording& run) {
   return groups;
 }
 
+// Names the main reason for memory without a category, if it is known and that memory is more than
+// 5 % of all; otherwise returns an empty string.
+std::string unknown_as_text(const DeviceRecording& run, size_t total_bytes) {
+  constexpr size_t kNotableDivisor = 20;
+  const Categories& categories = training_of(run).categories;
+  std::map<CategoryRule, size_t> bytes_by_rule;
+  size_t unknown_bytes = 0;
+  for (const uint32_t id : allocations_at_peak(run)) {
+    if (categories.of(id) != Category::kUnknown) continue;
+    bytes_by_rule[categories.rules[id]] += run.allocations().all[id].bytes;
+    unknown_bytes += run.allocations().all[id].bytes;
+  }
+  if (unknown_bytes <= total_bytes / kNotableDivisor) return {};
+  const auto main =
+      std::max_element(bytes_by_rule.begin(), bytes_by_rule.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (main->first == CategoryRule::kNoRule) return {};
+  const std::string share = main->second < unknown_bytes ? format_bytes(main->second) : "all";
+  return fmt::format("  Unknown: {} ({}).\n", describe(main->first), share);
+}
+
 }  // namespace
 
 std::string categories_as_text(const DeviceRecording& run) {
@@ -133,7 +154,7 @@ std::string categories_as_text(const DeviceRecording& run) {
     if (run.has_history()) cells.push_back(format_bytes(categories.peak_bytes[i]));
     table.add(std::move(cells));
   }
-  return bold("Categories") + "\n" + table.to_text();
+  return bold("Categories") + "\n" + table.to_text() + unknown_as_text(run, total);
 }
 
 std::string iterations_as_text(const DeviceRecording& run) {
@@ -143,9 +164,11 @@ std::string iterations_as_text(const DeviceRecording& run) {
   if (!highest) {
     return fmt::format("{}\n  None found: {}.\n", bold("Iterations"), iterations.problem);
   }
-  const std::string heading =
-      fmt::format("Iterations: {} complete, found from {}",
-                  group_digits(iterations.complete_count()), describe(iterations.source));
+  const bool is_incomplete = iterations.complete_count() == 0 && iterations.all.size() == 1;
+  const std::string heading = fmt::format(
+      "Iterations: {}, found from {}",
+      is_incomplete ? "1 incomplete" : group_digits(iterations.complete_count()) + " complete",
+      describe(iterations.source));
   return fmt::format("{}\n{}{}", bold(heading), highest_as_text(run, *highest),
                      phase_table(analysis).to_text());
 }

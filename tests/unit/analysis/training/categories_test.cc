@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/units.h"
 #include "unit/analysis/training/training_program.h"
 
 namespace ashlar {
@@ -78,6 +79,61 @@ TEST(CategoriesTest, SingleAllocationKeptByLibraryIsWorkspace) {
     program.iteration();
   }
   EXPECT_EQ(analyze(program).categories.peak_bytes[index_of(Category::kWorkspaces)], 300U);
+}
+
+// DataParallel copies the parameters to the other devices in each forward pass.
+TEST(CategoriesTest, ReplicasAreParametersOfOtherDevices) {
+  TrainingProgram program;
+  const uint32_t replicate =
+      program.stack(11, {{"broadcast_coalesced", "/site-packages/torch/nn/parallel/comm.py", 1},
+                         {"replicate", "/site-packages/torch/nn/parallel/replicate.py", 1},
+                         {"_call_impl", TrainingProgram::kModule, 3}});
+  for (int i = 0; i < 3; ++i) {
+    const uint64_t weight = program.alloc(1000, replicate);
+    const uint64_t bias = program.alloc(50, replicate);
+    const uint64_t activation = program.alloc(5000, program.forward);
+    program.free(bias, 50, program.forward);
+    const uint64_t gradient = program.alloc(1000, program.autograd);
+    program.free(weight, 1000, program.autograd);
+    program.free(activation, 5000, program.autograd);
+    program.free(gradient, 1000, program.autograd);
+  }
+  const CategoryBytes peaks = analyze(program).categories.peak_bytes;
+  EXPECT_EQ(peaks[index_of(Category::kParameters)], 1050U);
+  EXPECT_EQ(peaks[index_of(Category::kActivations)], 5000U);
+  EXPECT_EQ(peaks[index_of(Category::kGradients)], 0U);
+}
+
+// On the device of the model, replication allocates buffers that it frees at once.
+TEST(CategoriesTest, BuffersOfReplicationAreNotParameters) {
+  TrainingProgram program;
+  program.set_up_model();
+  const uint32_t replicate =
+      program.stack(11, {{"replicate", "/site-packages/torch/nn/parallel/replicate.py", 1},
+                         {"_call_impl", TrainingProgram::kModule, 3}});
+  for (int i = 0; i < 3; ++i) {
+    program.free(program.alloc(900, replicate), 900, replicate);
+    program.free(program.alloc(800, replicate), 800, replicate);
+    program.iteration();
+  }
+  EXPECT_EQ(analyze(program).categories.peak_bytes[index_of(Category::kParameters)], 1000U);
+}
+
+TEST(CategoriesTest, OlderAllocationsOfForwardPassAreActivations) {
+  TrainingProgram program;
+  const uint32_t cache =
+      program.stack(1, {{"_allocate_kv_cache", "/site-packages/vllm/worker/cache_engine.py", 1}});
+  const uint32_t weights = program.stack(
+      1, {{"create_weights", "/site-packages/vllm/model_executor/layers/linear.py", 1}});
+  uint64_t address = 0;
+  for (const uint32_t stack : {program.forward, cache, weights}) {
+    program.trace.ends_with(address += kMiB, 5000, kLive);
+    program.trace.snapshot().segments.back().blocks[0].stack = StackId(stack);
+  }
+  const AnalyzedProgram analyzed = analyze(program);
+  EXPECT_EQ(analyzed.categories.of(0), Category::kActivations);
+  EXPECT_EQ(analyzed.categories.of(1), Category::kWorkspaces);
+  EXPECT_EQ(analyzed.categories.of(2), Category::kParameters);
 }
 
 TEST(CategoriesTest, RecomputedForwardPassMakesActivations) {
