@@ -165,7 +165,8 @@ class Report(Result):
             *self._allocated(),
             ("peak reserved", format_bytes(self["peak_reserved_bytes"]), "from the device"),
             ("lower bound", format_bytes(self["lower_bound_bytes"]),
-             f"the best layout found needs {format_bytes(self['packed_bytes'])}"),
+             f"{self._failure_note()}the best layout found needs "
+             f"{format_bytes(self['packed_bytes'])}"),
         ])
         yield from self.causes._sections()
         if "groups" in self["at_peak"]:
@@ -178,6 +179,10 @@ class Report(Result):
         yield category_section(self["categories"])
         yield iteration_section(self["iterations"])
         yield Section("advice", [(line,) for line in self["advice"]])
+
+    def _failure_note(self) -> str:
+        has_failed = self["lower_bound_bytes"] > self["peak_requested_bytes"]
+        return "with the request that failed; " if has_failed else ""
 
     def _allocated(self) -> Iterator[Tuple[str, str, str]]:
         if self["peak_allocated_bytes"] is not None:

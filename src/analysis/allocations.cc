@@ -3,7 +3,10 @@
 // One pass over the trace that tracks the live allocation at each address.
 #include "analysis/allocations.h"
 
+#include <algorithm>
 #include <unordered_map>
+
+#include "engine/size_policy.h"
 
 namespace ashlar {
 namespace {
@@ -19,6 +22,7 @@ class AllocationFinder {
       case TraceAction::kAlloc: begin(index, entry); break;
       case TraceAction::kFreeRequested: free(index, entry); break;
       case TraceAction::kFreeCompleted: complete(index, entry); break;
+      case TraceAction::kOom: fail(index, entry); break;
       default: break;
     }
   }
@@ -84,6 +88,11 @@ class AllocationFinder {
   void compare_stacks(const Allocation& allocation, const TraceEntry& free) {
     if (allocation.predates_trace() || free.stack == StackId()) return;
     (free.stack == allocation.stack ? has_equal_stacks_ : has_other_stacks_) = true;
+  }
+
+  void fail(uint32_t index, const TraceEntry& entry) {
+    if (entry.bytes == 0) return;
+    found_.failed.push_back({index, std::min(entry.bytes, kRequestLimitBytes - 1)});
   }
 
   // Returns whose stacks the entries of frees store: those of the allocations, if PyTorch recorded

@@ -43,6 +43,12 @@ struct DisplacedAllocation {
   uint32_t allocation = 0;  // index into Allocations::all
 };
 
+// A request that failed, according to an oom entry.
+struct FailedRequest {
+  uint32_t entry = 0;
+  size_t bytes = 0;  // rounded, because entries have no other size; below kRequestLimitBytes
+};
+
 // Which stack the trace entries of frees have.
 enum class FreeStacks : uint8_t {
   kOfFree,        // that of the call that freed
@@ -58,6 +64,7 @@ struct Allocations {
   // kNoAllocation: the entry has another action.
   std::vector<uint32_t> by_entry;
   std::vector<DisplacedAllocation> displaced;  // in the order of entries, at most one per entry
+  std::vector<FailedRequest> failed;           // in the order of entries
   uint32_t preexisting_count = 0;              // allocations that predate the trace
   FreeStacks free_stacks = FreeStacks::kOfFree;
 };

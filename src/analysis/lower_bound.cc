@@ -12,27 +12,35 @@ namespace {
 
 constexpr size_t kAlignmentBytes = 512;
 
-// Returns the maximum over time of the sum of bytes(allocation). An allocation counts from its
-// alloc entry until its free completes.
-template <typename Bytes>
-size_t peak_of(const Allocations& allocations, Bytes bytes) {
+// Returns the maximum over time of the sum of to_counted(size). An allocation counts from its alloc
+// entry until its free completes, a failed request at its entry.
+template <typename ToCounted>
+size_t peak_of(const Allocations& allocations, ToCounted to_counted) {
   size_t now = 0;
   for (const Allocation& allocation : allocations.all) {
-    if (allocation.predates_trace()) now += bytes(allocation);
+    if (allocation.predates_trace()) now += to_counted(allocation.bytes);
   }
   size_t peak = now;
+  auto failed = allocations.failed.begin();
+  const auto fail_before = [&](uint32_t entry) {
+    for (; failed != allocations.failed.end() && failed->entry < entry; ++failed) {
+      peak = std::max(peak, now + to_counted(failed->bytes));
+    }
+  };
   for_each_change(allocations, [&](uint32_t entry, const Allocation& allocation) {
-    if (allocation.alloc_entry == entry) now += bytes(allocation);
-    if (allocation.completed_entry == entry) now -= bytes(allocation);
+    fail_before(entry);
+    if (allocation.alloc_entry == entry) now += to_counted(allocation.bytes);
+    if (allocation.completed_entry == entry) now -= to_counted(allocation.bytes);
     peak = std::max(peak, now);
   });
+  fail_before(Allocation::kNoEntry);
   return peak;
 }
 
 // Clamps implausible sizes, which would overflow.
-size_t rounded_bytes_of(const Allocation& allocation) {
+size_t rounded(size_t bytes) {
   constexpr size_t kMaxBytes = size_t{1} << 48;
-  return align_up(std::min(allocation.bytes, kMaxBytes), kAlignmentBytes);
+  return align_up(std::min(bytes, kMaxBytes), kAlignmentBytes);
 }
 
 }  // namespace
@@ -40,8 +48,8 @@ size_t rounded_bytes_of(const Allocation& allocation) {
 LowerBound find_lower_bound(const Allocations& allocations,
                             const std::function<bool()>& keep_going) {
   LowerBound bound;
-  bound.requested_bytes = peak_of(allocations, [](const Allocation& each) { return each.bytes; });
-  bound.rounded_bytes = peak_of(allocations, rounded_bytes_of);
+  bound.requested_bytes = peak_of(allocations, [](size_t bytes) { return bytes; });
+  bound.rounded_bytes = peak_of(allocations, rounded);
   bound.packed_bytes =
       pack(lifetimes_of(allocations), {.goal_bytes = bound.rounded_bytes, .keep_going = keep_going})
           .height_bytes;
@@ -56,7 +64,11 @@ std::vector<Lifetime> lifetimes_of(const Allocations& allocations) {
     const bool is_completed = allocation.completed_entry != Allocation::kNoEntry;
     lifetimes.push_back({.begin = allocation.predates_trace() ? 0 : allocation.alloc_entry + 1,
                          .end = is_completed ? allocation.completed_entry + 1 : end_of_trace,
-                         .bytes = rounded_bytes_of(allocation)});
+                         .bytes = rounded(allocation.bytes)});
+  }
+  for (const FailedRequest& each : allocations.failed) {
+    lifetimes.push_back(
+        {.begin = each.entry + 1, .end = each.entry + 2, .bytes = rounded(each.bytes)});
   }
   return lifetimes;
 }

@@ -116,6 +116,7 @@ void move_peaks_to_end(Timeline& timeline) {
   if (timeline.points.empty()) return;
   const auto last = static_cast<uint32_t>(timeline.points.size() - 1);
   timeline.requested_peak = {.bytes = timeline.last().requested_bytes(), .entry = last};
+  timeline.lower_bound = timeline.requested_peak;
   timeline.reserved_peak = {.bytes = timeline.last().reserved_bytes, .entry = last};
   timeline.last_growth.reset();
 }

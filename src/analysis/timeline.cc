@@ -16,6 +16,8 @@ namespace {
 TimelinePoint before_first_entry(const Allocations& allocations);
 void apply_entry(const Allocation& allocation, uint32_t entry, TimelinePoint& now);
 void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline);
+void add_lower_bound(const std::vector<TraceEntry>& trace, const std::vector<FailedRequest>& failed,
+                     Timeline& timeline);
 std::optional<Growth> find_last_growth(const std::vector<TraceEntry>& trace,
                                        std::optional<uint32_t> peak);
 
@@ -41,8 +43,13 @@ Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
   });
   add_points_until(trace.size());
   find_peaks(trace, timeline);
+  add_lower_bound(trace, allocations.failed, timeline);
   timeline.last_growth = find_last_growth(trace, timeline.reserved_peak.entry);
   return timeline;
+}
+
+size_t needed_bytes(const Timeline& timeline, const FailedRequest& failed) {
+  return timeline.points[failed.entry].requested_bytes() + failed.bytes;
 }
 
 const std::vector<TraceEntry>& trace_of(const Snapshot& snapshot, DeviceIndex device) {
@@ -122,6 +129,13 @@ void apply_entry(const Allocation& allocation, uint32_t entry, TimelinePoint& no
 
 Peak initial_peak(size_t bytes) { return {.bytes = bytes}; }
 
+Peak peak_at(const std::vector<TraceEntry>& trace, uint32_t entry, size_t bytes) {
+  const TraceEntry& at = trace[entry];
+  return {.bytes = bytes,
+          .entry = entry,
+          .time_us = at.has_time ? std::optional(at.time_us) : std::nullopt};
+}
+
 void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline) {
   timeline.requested_peak = initial_peak(timeline.initial.requested_bytes());
   timeline.reserved_peak = initial_peak(timeline.initial.reserved_bytes);
@@ -129,19 +143,26 @@ void find_peaks(const std::vector<TraceEntry>& trace, Timeline& timeline) {
 
   for (uint32_t i = 0; i < trace.size(); ++i) {
     const TimelinePoint& point = timeline.points[i];
-    const auto raise = [&](Peak& peak, size_t bytes) {
-      peak.bytes = bytes;
-      peak.entry = i;
-      peak.time_us = trace[i].has_time ? std::optional(trace[i].time_us) : std::nullopt;
-    };
     const size_t requested = point.requested_bytes();
-    if (requested > timeline.requested_peak.bytes) raise(timeline.requested_peak, requested);
+    if (requested > timeline.requested_peak.bytes) {
+      timeline.requested_peak = peak_at(trace, i, requested);
+    }
     const bool is_higher = point.reserved_bytes > timeline.reserved_peak.bytes;
     const bool has_more_requested =
         point.reserved_bytes == timeline.reserved_peak.bytes && requested > requested_at_reserved;
     if (!is_higher && !has_more_requested) continue;
-    raise(timeline.reserved_peak, point.reserved_bytes);
+    timeline.reserved_peak = peak_at(trace, i, point.reserved_bytes);
     requested_at_reserved = requested;
+  }
+}
+
+void add_lower_bound(const std::vector<TraceEntry>& trace, const std::vector<FailedRequest>& failed,
+                     Timeline& timeline) {
+  timeline.lower_bound = timeline.requested_peak;
+  for (const FailedRequest& each : failed) {
+    const size_t needed = needed_bytes(timeline, each);
+    if (needed <= timeline.lower_bound.bytes) continue;
+    timeline.lower_bound = peak_at(trace, each.entry, needed);
   }
 }
 

@@ -44,6 +44,10 @@ struct Timeline {
   // The moment that all reports explain. Reserved memory often stays at its peak for many entries;
   // `entry` is the first of these entries at which the requested bytes are highest.
   Peak reserved_peak{};
+  // The least memory with which any allocator can serve all requests of the run: the largest sum of
+  // requests that are in use at the same time. A request that failed counts at its oom entry, so
+  // this is more than requested_peak if the run needed more than it was given.
+  Peak lower_bound{};
   // The last increase up to reserved_peak, which raised the reserved memory to its peak. Unset:
   // reserved memory was at its peak before the first entry.
   std::optional<Growth> last_growth{};
@@ -57,6 +61,9 @@ struct Timeline {
 // REQUIRES: `allocations` belong to this snapshot and device.
 Timeline make_timeline(const Snapshot& snapshot, DeviceIndex device,
                        const Allocations& allocations);
+
+// Returns the memory that the run needed at a failed request: what was in use, and the request.
+size_t needed_bytes(const Timeline& timeline, const FailedRequest& failed);
 
 // Returns the trace of a device; empty if it has none.
 const std::vector<TraceEntry>& trace_of(const Snapshot& snapshot, DeviceIndex device);

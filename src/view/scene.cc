@@ -154,7 +154,7 @@ Json document_json(const SceneDocument& shown) {
        {{"entry", reserved_peak},
         {"reserved", document.reserved_at(reserved_peak)},
         {"requested", document.requested().at(reserved_peak)}}},
-      {"lower_bound", document.requested().at(peak)},
+      {"lower_bound", document.device_recording().timeline().lower_bound.bytes},
       {"streams", streams_of(document)},
       {"pools", pools_of(document)},
       {"categories", category_names()},

@@ -160,14 +160,13 @@ void OomAnalysis::describe_needs() {
   const Timeline timeline = make_timeline(snapshot_, options_.device, allocations_);
   // If the limit varies, the limit at another moment of the run is unknown.
   report_.needed_bytes = report_.limit.varies ? 0 : timeline.requested_peak.bytes;
-  for (uint32_t i = 0; i < trace_.size(); ++i) {
-    if (trace_[i].action != TraceAction::kOom || trace_[i].bytes == 0) continue;
-    ++report_.failure_count;
-    const size_t requested = std::min(trace_[i].bytes, kRequestLimitBytes - 1);
-    size_t& needed = i == report_.entry ? report_.needed_bytes : report_.other_needed_bytes;
-    needed = std::max(needed, timeline.points[i].requested_bytes() + requested);
+  for (const FailedRequest& failed : allocations_.failed) {
+    const bool is_reported = failed.entry == report_.entry;
+    size_t& needed = is_reported ? report_.needed_bytes : report_.other_needed_bytes;
+    needed = std::max(needed, needed_bytes(timeline, failed));
   }
-  if (!report_.was_recorded) report_.failure_count = replayed_->ooms.size();
+  report_.failure_count =
+      report_.was_recorded ? allocations_.failed.size() : replayed_->ooms.size();
 }
 
 OomReason OomAnalysis::find_reason() const {

@@ -93,12 +93,16 @@ GapCauses causes_at_peak(const DeviceRecording& run, const RecordedSizePolicy& s
   return causes;
 }
 
-// The recorded run itself shows that its peak suffices, so a packing that needs more is not
-// reported.
+// If no request failed, the recorded run itself shows that its peak suffices, so a packing that
+// needs more is not reported.
 LowerBound bound_of(const DeviceRecording& run, const std::function<bool()>& keep_going) {
   LowerBound bound = find_lower_bound(run.allocations(), keep_going);
-  const size_t recorded = run.timeline().reserved_peak.bytes;
-  bound.packed_bytes = std::max(std::min(bound.packed_bytes, recorded), bound.requested_bytes);
+  // Without a history, that of the final state, not of the few frees that the file may have.
+  bound.requested_bytes = run.timeline().lower_bound.bytes;
+  if (run.allocations().failed.empty()) {
+    bound.packed_bytes = std::min(bound.packed_bytes, run.timeline().reserved_peak.bytes);
+  }
+  bound.packed_bytes = std::max(bound.packed_bytes, bound.requested_bytes);
   return bound;
 }
 

@@ -31,8 +31,9 @@ struct Report {
   std::optional<uint32_t> peak_entry{};  // unset: before the first entry, or no history
   std::optional<Growth> last_growth{};   // Timeline::last_growth
   GapCauses causes{};
-  std::vector<uint32_t> at_peak{};    // indexes of live allocations and pending frees
-  LowerBound bound{};                 // packed_bytes is lowered to the recorded peak if necessary
+  std::vector<uint32_t> at_peak{};  // indexes of live allocations and pending frees
+  // If no request failed, packed_bytes is lowered to the recorded peak if necessary.
+  LowerBound bound{};
   size_t initial_reserved_bytes = 0;  // not 0: the beginning of the history is missing
   size_t releasable_bytes = 0;        // see releasable_bytes()
   size_t oom_count = 0;

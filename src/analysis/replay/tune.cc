@@ -295,8 +295,12 @@ size_t max_parallel_replays(const Snapshot& snapshot, DeviceIndex device) {
 
 bool TuneResult::has_gain() const {
   if (!best || trials[*best].setting.is_recorded) return false;
-  const size_t worthwhile = baseline_bytes - baseline_bytes / kEqualDivisor;
-  return !trials.front().completes() || trials[*best].peak_reserved_bytes < worthwhile;
+  return !trials.front().completes() ||
+         is_worthwhile(trials[*best].peak_reserved_bytes, baseline_bytes);
+}
+
+bool is_worthwhile(size_t peak_bytes, size_t baseline_bytes) {
+  return peak_bytes < baseline_bytes - baseline_bytes / kEqualDivisor;
 }
 
 Result<TuneResult> tune(const Snapshot& snapshot, const Allocations& allocations,
@@ -317,8 +321,7 @@ Result<TuneResult> tune(const Snapshot& snapshot, const Allocations& allocations
     if (!trial.ok()) return trial.status();
     result.trials.push_back(*std::move(trial));
   }
-  result.lower_bound_bytes =
-      make_timeline(snapshot, options.device, allocations).requested_peak.bytes;
+  result.lower_bound_bytes = make_timeline(snapshot, options.device, allocations).lower_bound.bytes;
   const Trial& recorded = result.trials.front();
   const size_t recorded_peak = peak_reserved_bytes_of(snapshot, options.device);
   result.baseline_bytes = recorded.fidelity ? std::min(recorded.peak_reserved_bytes, recorded_peak)

@@ -64,7 +64,7 @@ struct TuneResult {
   // Indexes into `trials`; unset if no such trial completes.
   std::optional<size_t> best{};   // see best_trial()
   std::optional<size_t> paged{};  // see best_paged_trial()
-  size_t lower_bound_bytes = 0;   // recorded peak of the requested bytes
+  size_t lower_bound_bytes = 0;   // Timeline::lower_bound
   // Savings are relative to this peak: that of the recorded setting's trial or, if the limits are
   // those of the recorded run and the recorded peak is lower, the recorded peak.
   size_t baseline_bytes = 0;
@@ -93,6 +93,10 @@ std::optional<size_t> best_trial(const std::vector<Trial>& trials,
 // Returns the index of the trial that represents the paged engine: the trial of its default policy
 // if that completes, otherwise the best trial of its other policies.
 std::optional<size_t> best_paged_trial(const std::vector<Trial>& trials);
+
+// Returns whether a peak of reserved bytes is so much lower than another that a change of settings
+// is worth it: by more than 1 %. All commands propose settings by this rule.
+bool is_worthwhile(size_t peak_bytes, size_t baseline_bytes);
 
 // Returns the resolution of Trial::min_capacity_bytes for a run with this peak of reserved bytes:
 // about 1/256 of the peak, from 2 MiB to 64 MiB.

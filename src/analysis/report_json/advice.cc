@@ -13,7 +13,7 @@
 namespace ashlar {
 namespace {
 
-constexpr double kMinSavedFraction = 0.02;  // fraction of the reserved memory
+constexpr size_t kNotableDivisor = 50;  // causes below 1/50 of the reserved memory get no advice
 
 // Whether the recorded program can use a setting through an environment variable.
 enum class SettingScope { kSettable, kNotSettable };
@@ -36,10 +36,6 @@ std::string rounding_advice(size_t bytes, const DeviceRecording& run) {
   return fmt::format("{} are lost to rounding: {}", format_bytes(bytes), what);
 }
 
-size_t min_saved_bytes(size_t reserved) {
-  return static_cast<size_t>(kMinSavedFraction * static_cast<double>(reserved));
-}
-
 // Returns the peak that savings are relative to: the recorded one or, if lower, that of its replay.
 size_t baseline_bytes(const Report& report) {
   return std::min(static_cast<size_t>(report.replayed->stats.reserved_bytes.all.peak),
@@ -54,18 +50,17 @@ std::string effect_text(const Report& report, const Alternative& other) {
                      format_percent(saved, reserved));
 }
 
-// Returns the alternative of this scope with the lowest peak, among those that complete and save at
-// least kMinSavedFraction; null if there is none. If peaks differ by at most about 1 %, prefers the
+// Returns the alternative of this scope with the lowest peak, among those that complete and are
+// worthwhile; null if there is none. If peaks differ by at most about 1 %, prefers the
 // setting with the shorter text.
 const Alternative* best_alternative(const Report& report, RecordedAllocator allocator_kind,
                                     SettingScope scope) {
   const size_t reserved = baseline_bytes(report);
-  const size_t enough = std::max<size_t>(min_saved_bytes(reserved), 1);
   const Alternative* best = nullptr;
   for (const Alternative& other : report.alternatives) {
     const bool is_settable = can_set(other.setting, allocator_kind);
     if (is_settable != (scope == SettingScope::kSettable)) continue;
-    if (other.oom_count > 0 || other.peak_reserved_bytes + enough > reserved) continue;
+    if (other.oom_count > 0 || !is_worthwhile(other.peak_reserved_bytes, reserved)) continue;
     const auto nearly = [](size_t bytes) { return bytes - bytes / 100; };
     const bool is_better = best == nullptr ||
                            other.peak_reserved_bytes < nearly(best->peak_reserved_bytes) ||
@@ -84,8 +79,8 @@ std::string withheld_text(const Report& report) {
                "began, and the requests that led to it are not recorded.";
 }
 
-// Adds the best setting and, for PyTorch recordings, the paged engine, if they save at least
-// kMinSavedFraction. Also states which settings were not compared, and why.
+// Adds the best setting and, for PyTorch recordings, the paged engine, if they are worthwhile. Also
+// states which settings were not compared, and why.
 void add_settings(const DeviceRecording& run, const Report& report,
                   std::vector<std::string>& advice) {
   const RecordedAllocator allocator_kind = recorded_allocator_of(run.options());
@@ -97,9 +92,7 @@ void add_settings(const DeviceRecording& run, const Report& report,
     advice.push_back(fmt::format("With {}, {}", shell_assignment(best->setting, run),
                                  effect_text(report, *best)));
   } else if (report.oom_count == 0) {
-    advice.push_back(
-        fmt::format("None of the settings tried saves at least {:.0f} %; `ashlar tune` tries more.",
-                    100 * kMinSavedFraction));
+    advice.push_back("None of the settings tried saves more than 1 %; `ashlar tune` tries more.");
   }
   if (const Alternative* paged =
           best_alternative(report, allocator_kind, SettingScope::kNotSettable)) {
@@ -151,7 +144,7 @@ std::vector<std::string> make_advice(const DeviceRecording& run, const Report& r
         format_times(report.oom_count)));
   }
   if (report.replayed) add_settings(run, report, advice);
-  const size_t enough = min_saved_bytes(report.peak_reserved_bytes);
+  const size_t enough = report.peak_reserved_bytes / kNotableDivisor;
   if (report.causes.other_stream_bytes > enough) {
     advice.push_back(
         fmt::format("{} were free on other streams: allocate on fewer streams to share them.",

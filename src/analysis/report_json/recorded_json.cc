@@ -40,6 +40,7 @@ Json recorded_json(const DeviceRecording& run) {
   }
   return {{"peak_requested_bytes", timeline.requested_peak.bytes},
           {"peak_reserved_bytes", timeline.reserved_peak.bytes},
+          {"lower_bound_bytes", timeline.lower_bound.bytes},
           {"peak_entry", entry ? Json(*entry) : Json()},
           {"live_bytes_at_end", timeline.last().live_bytes},
           {"ooms", summarize_device(run.snapshot(), run.device()).oom_count},

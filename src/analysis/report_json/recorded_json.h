@@ -16,8 +16,8 @@
 
 namespace ashlar {
 
-// Returns {"peak_requested_bytes", "peak_reserved_bytes", "peak_entry", "live_bytes_at_end",
-// "ooms", "other_devices"}. `peak_entry` is that of Timeline::reserved_peak.
+// Returns {"peak_requested_bytes", "peak_reserved_bytes", "lower_bound_bytes", "peak_entry",
+// "live_bytes_at_end", "ooms", "other_devices"}. `peak_entry` is that of Timeline::reserved_peak.
 nlohmann::ordered_json recorded_json(const DeviceRecording& run);
 
 // The questions that only a history answers; each belongs to one command.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "analysis/report_json/recorded_json.h"
 #include "analysis/report_json/stack_json.h"
 #include "analysis/training/training_analysis.h"
 #include "base/text.h"
@@ -89,7 +90,8 @@ Json what_if_json(const DeviceRecording& run, const WhatIfResult& result) {
           {"edits", std::move(edits)},
           {"after_stacks", std::move(stacks)},
           {"iterations", result.iteration_count},
-          {"warnings", result.warnings}};
+          {"warnings", result.warnings},
+          {"recorded", recorded_json(run)}};
 }
 
 std::string moment_text(const DeviceRecording& run, std::optional<uint32_t> entry) {

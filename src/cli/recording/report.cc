@@ -87,9 +87,12 @@ std::string peaks_as_text(const Report& report) {
   table.add({"reserved", format_bytes(report.peak_reserved_bytes),
              fmt::format("from the device, {:.2f} × requested", times)});
   if (report.replayed) {
-    table.add(
-        {"lower bound", format_bytes(report.bound.requested_bytes),
-         fmt::format("the best layout found needs {}", format_bytes(report.bound.packed_bytes))});
+    table.add({"lower bound", format_bytes(report.bound.requested_bytes),
+               fmt::format("{}the best layout found needs {}",
+                           report.bound.requested_bytes > report.peak_requested_bytes
+                               ? "with the request that failed; "
+                               : "",
+                           format_bytes(report.bound.packed_bytes))});
   }
   std::string text =
       bold(report.replayed ? "Peaks" : "Memory at the snapshot") + "\n" + table.to_text();

@@ -33,7 +33,7 @@ std::vector<std::string> trial_cells(const Trial& trial, const TrialTableOptions
   }
   std::vector<std::string> cells = {
       setting_text(trial.setting, table.allocator_kind), format_bytes(trial.peak_reserved_bytes),
-      // A run with failed requests does not reach the requested peak, so it has no ratio.
+      // A run with failed requests does not serve all requests, so it has no ratio.
       trial.completes()
           ? fmt::format("{:.3f}", static_cast<double>(trial.peak_reserved_bytes) / bound)
           : "-",
@@ -101,7 +101,7 @@ std::string paged_as_text(const DeviceRecording& run, const TuneResult& result) 
                             static_cast<double>(std::max<size_t>(before, 1)),
                         now <= before ? "less" : "more")
           : "without running out of memory";
-  const bool is_worth_it = !recorded.completes() || now < before - before / 100;
+  const bool is_worth_it = !recorded.completes() || is_worthwhile(now, before);
   return fmt::format("Ashlar's paged engine{} would have reserved {}, {}.\n{}",
                      paged.setting.conf.empty() ? "" : " with " + paged.setting.conf,
                      format_bytes(now), compared, is_worth_it ? paged_usage(run) + "\n" : "");

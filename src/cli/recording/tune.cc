@@ -93,8 +93,11 @@ std::string tune_as_text(const TuneSummary& tuned) {
   text += trials_as_text(result.trials, {.allocator_kind = result.allocator_kind,
                                          .lower_bound_bytes = result.lower_bound_bytes,
                                          .has_min_capacity = tuned.options.find_min_capacity});
-  text +=
-      fmt::format("\nLower bound (peak requested): {}\n", format_bytes(result.lower_bound_bytes));
+  text += fmt::format("\nLower bound ({}): {}\n",
+                      result.lower_bound_bytes > tuned.recording.timeline().requested_peak.bytes
+                          ? "with the request that failed"
+                          : "peak requested",
+                      format_bytes(result.lower_bound_bytes));
   if (!note.empty()) text += "\n" + paragraph(note);
   if (const std::string warning = estimate_text(tuned.recording, result); !warning.empty()) {
     text += "\n" + paragraph(warning);

@@ -7,6 +7,7 @@
 
 #include <map>
 
+#include "analysis/timeline.h"
 #include "base/random.h"
 #include "unit/analysis/trace_builder.h"
 
@@ -61,6 +62,31 @@ TEST(LowerBoundTest, LifetimesSpanFromEntryToEndOfTrace) {
   EXPECT_EQ(lifetimes[1].begin, 0U);
   EXPECT_EQ(lifetimes[1].end, 3U);
   EXPECT_EQ(lifetimes[1].bytes, 1024U);
+}
+
+TEST(LowerBoundTest, CountsFailedRequestAtItsEntry) {
+  TraceBuilder trace;
+  trace.alloc(0, 1000).add(TraceAction::kOom, 0, 5000).free(0, 1000);
+  trace.alloc(0, 3000).add(TraceAction::kOom, 0, 512);
+  const LowerBound bound = bound_of(trace);
+  EXPECT_EQ(bound.requested_bytes, 6000U);
+  EXPECT_EQ(bound.rounded_bytes, 1024U + 5120U);
+  EXPECT_EQ(bound.packed_bytes, 1024U + 5120U);
+  const Allocations allocations = find_allocations(trace.snapshot(), kTraceDevice);
+  const Timeline timeline = make_timeline(trace.snapshot(), kTraceDevice, allocations);
+  EXPECT_EQ(timeline.lower_bound.bytes, bound.requested_bytes);
+  EXPECT_EQ(timeline.lower_bound.entry, 1U);
+  EXPECT_EQ(timeline.requested_peak.bytes, 3000U);
+}
+
+TEST(LowerBoundTest, IsPeakOfRequestsIfFailedRequestNeedsLess) {
+  TraceBuilder trace;
+  trace.alloc(0, 9000).free(0, 9000).alloc(0, 1000).add(TraceAction::kOom, 0, 5000);
+  const Allocations allocations = find_allocations(trace.snapshot(), kTraceDevice);
+  const Timeline timeline = make_timeline(trace.snapshot(), kTraceDevice, allocations);
+  EXPECT_EQ(find_lower_bound(allocations).requested_bytes, 9000U);
+  EXPECT_EQ(timeline.lower_bound.bytes, 9000U);
+  EXPECT_EQ(timeline.lower_bound.entry, 0U);
 }
 
 TEST(LowerBoundTest, BoundsAreOrderedOnRandomTraces) {
