@@ -5,8 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -19,10 +17,10 @@
 #include "ashlar/allocator.h"
 #include "ashlar/live.h"
 #include "ashlar/sim.h"
-#include "ashlar/unique_fd.h"
 #include "base/units.h"
 #include "cli/cli_json.h"
 #include "cli/run_cli.h"
+#include "cli/view_server.h"
 #include "unit/http/socket_client.h"
 
 namespace ashlar {
@@ -46,83 +44,6 @@ std::string contents_of(const std::filesystem::path& file) {
   text << stream.rdbuf();
   return text.str();
 }
-
-// A running `ashlar view`.
-class ViewServer {
- public:
-  enum class Browser { kNone, kStarted };
-
-  explicit ViewServer(std::vector<std::string> arguments, Browser browser = Browser::kNone) {
-    if (browser == Browser::kNone) arguments.insert(arguments.begin(), "--no-browser");
-    arguments.insert(arguments.begin(), {ASHLAR_CLI_PATH, "view"});
-    std::vector<char*> pointers;
-    for (std::string& argument : arguments) pointers.push_back(argument.data());
-    pointers.push_back(nullptr);
-    int ends[2] = {-1, -1};
-    EXPECT_EQ(pipe(ends), 0);
-    const UniqueFd out(ends[0]);
-    UniqueFd in(ends[1]);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in.get(), STDOUT_FILENO);
-    posix_spawn_file_actions_addclose(&actions, out.get());
-    EXPECT_EQ(posix_spawn(&pid_, ASHLAR_CLI_PATH, &actions, nullptr, pointers.data(), environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-    in.reset();
-    for (char c = 0; read(out.get(), &c, 1) == 1 && c != '\n';) address_ += c;
-  }
-  ~ViewServer() {
-    if (pid_ > 0) stop(SIGKILL);
-  }
-  ViewServer(const ViewServer&) = delete;
-  ViewServer& operator=(const ViewServer&) = delete;
-
-  const std::string& address() const { return address_; }
-
-  // Sends a request. The path in `line` is relative to the address, "http://127.0.0.1:PORT/TOKEN/".
-  std::string request(const std::string& line, const std::string& body = "") const {
-    const size_t space = line.find(' ') + 1;
-    return request_path(line.substr(0, space) + path() + line.substr(space), body);
-  }
-  // Like request(), but `line` contains the full path, including the token.
-  std::string request_path(const std::string& line, const std::string& body = "") const {
-    const std::string host = address_.substr(7, address_.find('/', 7) - 7);
-    SocketClient client(static_cast<uint16_t>(std::stoi(host.substr(host.find(':') + 1))));
-    std::string head = line + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n";
-    if (line.starts_with("POST")) {
-      head += "Content-Length: " + std::to_string(body.size()) + "\r\n";
-    }
-    client.send(head + "\r\n" + body);
-    return client.read_all();
-  }
-  // Returns the path of the page, "/TOKEN/".
-  std::string path() const { return address_.substr(address_.find('/', 7)); }
-  Json scene() const {
-    while (true) {
-      const std::string answer = request("GET scene.json");
-      if (code_of(answer) != 202) return Json::parse(body_of(answer), nullptr, false);
-    }
-  }
-
-  pid_t pid() const { return pid_; }
-  // Sends the signal and waits for the process. Returns its exit code; -1 if a signal ended it.
-  int stop(int signal) {
-    const double before_ms = send_signal_stopped(pid_, signal);
-    int status = 0;
-    rusage usage = {};
-    wait4(pid_, &status, 0, &usage);
-    cpu_ms_after_signal_ = cpu_ms_of(usage) - before_ms;
-    pid_ = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  // The processor time that the process used after the signal.
-  double cpu_ms_after_signal() const { return cpu_ms_after_signal_; }
-
- private:
-  pid_t pid_ = 0;
-  double cpu_ms_after_signal_ = 0;
-  std::string address_;
-};
 
 TEST(CliViewTest, ServesDocumentsAtPrintedAddress) {
   ViewServer server({trace("graph_pools.1"), trace("leaky")});
@@ -151,12 +72,7 @@ TEST(CliViewTest, EndsWithinASecondOfProcessorTimeWhileAnalyzing) {
 TEST(CliViewTest, CausesMatchReportAndTune) {
   ViewServer server({trace("oom.1")});
   ASSERT_EQ(server.scene()["documents"].size(), 1U);
-  std::string answer;
-  do {
-    answer = server.request("GET d/0/causes.json");
-  } while (code_of(answer) == 202);
-  ASSERT_EQ(code_of(answer), 200) << answer;
-  const Json causes = Json::parse(body_of(answer));
+  const Json causes = server.json("d/0/causes.json");
   const Json report = Json::parse(run_cli({.arguments = {"report", trace("oom.1"), "--json"}}).out);
   const Json tune = Json::parse(run_cli({.arguments = {"tune", trace("oom.1"), "--json"}}).out);
   EXPECT_EQ(causes["at_peak"]["causes"], report["at_peak"]["causes"]);
@@ -176,14 +92,9 @@ TEST(CliViewTest, AnalysesMatchCommands) {
   ViewServer server({file, "--source", folder.string()});
   ASSERT_EQ(server.scene()["documents"].size(), 1U);
   const auto result = [&](const std::string& name) {
-    while (true) {
-      const std::string answer = server.request("GET d/0/" + name);
-      if (code_of(answer) == 202) continue;
-      EXPECT_EQ(code_of(answer), 200) << answer;
-      Json found = Json::parse(body_of(answer), nullptr, false);
-      found.erase("file");  // the page shows the name only
-      return found;
-    }
+    Json found = server.json("d/0/" + name);
+    found.erase("file");  // the page shows the name only
+    return found;
   };
   const auto printed = [&](const std::vector<std::string>& arguments) {
     Json found = run_json(arguments);

@@ -121,10 +121,10 @@ std::string replay_as_text(const ReplaySummary& replayed) {
                   other_devices_text(replayed.recording), table.to_text());
   if (!result.ooms.empty()) {
     const ReplayedOom& first = result.ooms.front();
-    text += fmt::format(
-        "\nFirst failure, {}{}: {}\n",
-        first.entry ? "at entry " + group_digits(*first.entry) : "before the first entry",
-        first.was_recorded ? " as recorded" : "", first.message);
+    text += "\n" + paragraph(fmt::format("First failure, {}{}: {}",
+                                         first.entry ? "at entry " + group_digits(*first.entry)
+                                                     : "before the first entry",
+                                         first.was_recorded ? " as recorded" : "", first.message));
   }
   return text;
 }
