@@ -203,7 +203,8 @@ void expect_server_agrees(const std::string& file, const std::map<std::string, J
   if (document["has_history"] == false) return;
   const Json causes = server.json(path + "causes.json");
   for (const auto& [key, value] : causes["at_peak"].items()) {
-    if (key != "explanations") EXPECT_EQ(value, report["at_peak"][key]) << key;
+    if (key == "explanations") continue;
+    EXPECT_EQ(value, report["at_peak"][key]) << key;
   }
   for (const char* key : {"peak_requested_bytes", "peak_allocated_bytes", "peak_reserved_bytes",
                           "peak_entry", "lower_bound_bytes", "packed_bytes", "ooms", "advice"}) {
@@ -269,7 +270,9 @@ TEST_P(AllRecordings, AllCommandsAgree) {
   EXPECT_EQ(report["lower_bound_bytes"], recorded["lower_bound_bytes"]);
   EXPECT_LE(report["lower_bound_bytes"], report["packed_bytes"]);
   // The run itself is a layout, unless a request failed.
-  if (recorded["ooms"] == 0) EXPECT_LE(report["packed_bytes"], report["peak_reserved_bytes"]);
+  if (recorded["ooms"] == 0) {
+    EXPECT_LE(report["packed_bytes"], report["peak_reserved_bytes"]);
+  }
 }
 
 TEST_P(AllRecordings, PeaksEqualThoseOfPytorch) {
