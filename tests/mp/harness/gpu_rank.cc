@@ -42,11 +42,13 @@ GroupOptions gpu_group_options(const RankSpec& rank, bool may_share) {
   return options;
 }
 
-// Waits, because the device releases the memory of destroyed graphs in a thread of its own.
-static bool fd_count_becomes(size_t expected) {
+// Waits, because the device releases the memory of destroyed graphs in a thread of its own. The
+// descriptors of a lost device stay open.
+static bool fd_count_becomes(size_t expected, Device& device) {
   const Deadline deadline = Deadline::after(kTestTimeout);
   while (open_fd_count() != expected) {
-    if (deadline.has_passed()) return false;
+    const bool is_lost = device.synchronize_device().is(StatusKind::kDeviceLost);
+    if (is_lost || deadline.has_passed()) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;
@@ -64,7 +66,7 @@ RankMain on_gpu(const std::function<std::string(const RankSpec& rank, Device& de
     } catch (const std::exception& thrown) {
       message = thrown.what();
     }
-    if (!fd_count_becomes(fds_before)) message += " [leaked descriptors of the rank]";
+    if (!fd_count_becomes(fds_before, device)) message += " [leaked descriptors of the rank]";
     return message;
   };
 }

@@ -75,7 +75,7 @@ TEST_F(ViewerTest, SceneDescribesTheDocuments) {
   EXPECT_EQ(document["reserved_peak"],
             (json{{"entry", 2}, {"reserved", 4096}, {"requested", 1024}}))
       << "the most requested bytes while reserved memory is at its peak";
-  EXPECT_EQ(document["lower_bound"], 1024);
+  EXPECT_EQ(document["lower_bound"], 24 + 4096) << "the live bytes and the failed request";
   EXPECT_EQ(document["streams"], (json{"0", "0x55"}));
   EXPECT_EQ(document["pools"], (json{"default"}));
   EXPECT_EQ(document["annotations"], (json::array({{{"entry", 1}, {"text", "step START"}}})));
