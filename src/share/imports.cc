@@ -24,15 +24,15 @@ class Imports::KeptImports {
  public:
   static void add(std::unique_ptr<KeptImport> added) noexcept {
     KeptImport* kept = added.release();
-    kept->next = first_.load(std::memory_order_relaxed);
+    kept->next = first.load(std::memory_order_relaxed);
     // Release order suffices, because no thread reads the elements.
-    while (!first_.compare_exchange_weak(kept->next, kept, std::memory_order_release,
-                                         std::memory_order_relaxed)) {
+    while (!first.compare_exchange_weak(kept->next, kept, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
     }
   }
 
  private:
-  static inline std::atomic<KeptImport*> first_{nullptr};
+  static inline std::atomic<KeptImport*> first{nullptr};
 };
 
 Imports::PendingClose::PendingClose() : kept(std::make_unique<KeptImport>()) {}

@@ -23,9 +23,9 @@ const std::filesystem::path kFolder = ASHLAR_GOLDEN_FOLDER;
 
 // With a sanitizer, only small recordings are analyzed, because all of them take minutes.
 #if defined(ASHLAR_TEST_SANITIZED)
-constexpr uintmax_t kMaxFileBytes = 16 * 1024;
+constexpr uintmax_t kMaxRecordingBytes = 16 * 1024;
 #else
-constexpr uintmax_t kMaxFileBytes = std::numeric_limits<uintmax_t>::max();
+constexpr uintmax_t kMaxRecordingBytes = std::numeric_limits<uintmax_t>::max();
 #endif
 
 std::vector<std::string> all_recordings() {
@@ -33,7 +33,8 @@ std::vector<std::string> all_recordings() {
   for (const char* folder : {"traces", "recordings"}) {
     for (const auto& file : std::filesystem::directory_iterator(kFolder / folder)) {
       const bool is_recording = file.path().extension() == ".xz";
-      if (is_recording && file.file_size() <= kMaxFileBytes) files.insert(file.path().string());
+      if (is_recording && file.file_size() <= kMaxRecordingBytes)
+        files.insert(file.path().string());
     }
   }
   return {files.begin(), files.end()};
