@@ -27,9 +27,14 @@ export function Regions() {
 
 function Lanes() {
   const document = shown.value!;
-  const { value: training } = useAnalysis("training");
+  const { value: training, error } = useAnalysis("training");
   const lanes = useMemo(() => lanesOf(document, training), [document, training]);
-  return lanes.length > 0 ? <Drawing lanes={lanes} /> : null;
+  return (
+    <>
+      {!training && error === null && <span hidden data-regions-loading />}
+      {lanes.length > 0 && <Drawing lanes={lanes} />}
+    </>
+  );
 }
 
 function Drawing({ lanes }: { lanes: RegionOptions["lanes"] }) {

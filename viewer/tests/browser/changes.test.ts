@@ -2,6 +2,7 @@
 //
 // Tests changes while a view is shown: document, selection, sort order of a table, focus.
 import { expect, test } from "vitest";
+import { drawn } from "./plot.ts";
 import { show, takePicture, traceFiles } from "./served.ts";
 import { watchPages } from "./watched_pages.ts";
 
@@ -56,8 +57,7 @@ test("ignores URL parts that do not exist", async () => {
   await page.waitForSelector('.timeline[data-settled="true"]');
   await page.waitForFunction(() => location.hash === "#view=timeline");
   await page.evaluate(() => (location.hash = "#view=timeline&span=900000-900100"));
-  await page.waitForTimeout(200);
-  await page.waitForSelector('.timeline[data-settled="true"]');
+  await drawn(page); // handles the change of the URL, then requests what it shows
 });
 
 test("supports keyboard navigation with any focus", async () => {

@@ -7,6 +7,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Browser, chromium, type Page } from "playwright-core";
+import { drawn } from "./plot.ts";
 
 export const kRoot = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../../..");
 export const kTool = process.env.ASHLAR ?? path.join(kRoot, "build/release/bin/ashlar");
@@ -127,6 +128,10 @@ export async function show(page: Page, address: string, hash: string): Promise<v
   await page.goto(`${address}#${hash}`);
   await page.waitForSelector(kSettledSelectors[view]);
   await page.waitForSelector(view === "compare" ? ".ranks" : ".moment .figures");
+  if (view !== "timeline") return;
+  // The regions move the timeline down when they arrive.
+  await page.waitForSelector("[data-regions-loading]", { state: "detached" });
+  await drawn(page);
 }
 
 export async function takePicture(page: Page, name: string): Promise<string> {
