@@ -64,8 +64,11 @@ class LiveMonitoringTest(unittest.TestCase):
         if ASHLAR is None:
             self.skipTest("the ashlar tool is not built")
         with Example() as example:
-            shown = subprocess.run([ASHLAR, *example.top.split()[1:], "--once"], check=True,
-                                   text=True, env=ENVIRONMENT, stdout=subprocess.PIPE).stdout
+            # The allocator is created after the addresses are printed.
+            shown = ""
+            while "sim" not in shown:
+                shown = subprocess.run([ASHLAR, *example.top.split()[1:], "--once"], check=True,
+                                       text=True, env=ENVIRONMENT, stdout=subprocess.PIPE).stdout
         self.assertIn("reserved", shown)
 
     def test_ends_after_its_steps(self):
