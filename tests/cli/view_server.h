@@ -9,7 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "ashlar/unique_fd.h"
@@ -69,11 +71,13 @@ class ViewServer {
   }
   // Returns the path of the page, "/TOKEN/".
   std::string path() const { return address_.substr(address_.find('/', 7)); }
-  // Requests a response until it is complete.
+  // Requests a response until it is complete. Pauses between requests, because the server computes
+  // with low priority.
   std::string completed(const std::string& path) const {
     while (true) {
       std::string answer = request("GET " + path);
       if (code_of(answer) != 202) return answer;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }
   Json scene() const { return Json::parse(body_of(completed("scene.json")), nullptr, false); }
